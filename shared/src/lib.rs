@@ -1,1 +1,13 @@
+//! What the edge and the origin must agree on, byte for byte.
+//!
+//! Nothing in here performs I/O or reads a clock: time is an argument, so the same code runs
+//! native and as wasm, and a test moves the clock by hand.
 
+pub mod api;
+pub mod error;
+pub mod post_body;
+pub mod post_id;
+pub mod timestamp;
+pub mod token;
+
+pub use error::ApiError;
