@@ -1,1 +1,22 @@
+//! Starts the real components (PostgreSQL, the origin) in temporary folders on free
+//! ports, and stops them: for tests, tasks and measurements.
+//!
+//! Blocking and plain on purpose: a test says what it needs, holds the value, and
+//! dropping it leaves nothing behind, also after a panic. Should the whole process be
+//! killed, the kernel ends its children (see [`process`]).
 
+pub mod cache;
+pub mod dir;
+pub mod http;
+pub mod net;
+pub mod origin;
+pub mod postgres;
+pub mod process;
+
+mod error;
+
+pub use dir::TempDir;
+pub use error::{Error, Result};
+pub use net::{free_port, wait_until};
+pub use origin::{Origin, OriginConfig};
+pub use postgres::Postgres;
