@@ -1,0 +1,74 @@
+//! What the API asks of a database.
+//!
+//! A call is a value: a handler asks for a feed, a post, a create or a like and awaits the answer.
+//! That many callers share one transaction or one query is a store's own affair, invisible above.
+
+pub mod sqlite;
+
+use bytes::Bytes;
+use shared::ApiError;
+
+/// An opened database, shared by all workers of the process.
+pub enum Database {
+    Sqlite(sqlite::Database),
+}
+
+/// One worker's access to the database. Every worker has its own, so nothing in it is contended.
+pub enum Store {
+    Sqlite(sqlite::Store),
+}
+
+/// A post to be stored: the text is validated and trimmed already.
+pub struct NewPost {
+    pub user_id: i64,
+    pub body: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Created {
+    pub id: i64,
+    /// As later reads return it.
+    pub created_at: String,
+}
+
+/// Why a store does not open, as one line that says what to do. Carries no password.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct OpenError(pub String);
+
+impl Store {
+    /// Whether the database answers a query. The error is shown to anyone.
+    pub async fn health(&self) -> Result<(), String> {
+        match self {
+            Store::Sqlite(store) => store.health(),
+        }
+    }
+
+    /// The whole body of `GET /feed`.
+    pub async fn feed(&self) -> Result<Bytes, ApiError> {
+        match self {
+            Store::Sqlite(store) => store.feed(),
+        }
+    }
+
+    /// The whole body of `GET /posts/:id`.
+    pub async fn post(&self, id: i64) -> Result<Bytes, ApiError> {
+        match self {
+            Store::Sqlite(store) => store.post(id),
+        }
+    }
+
+    /// Answers once the post is committed.
+    pub async fn create(&self, post: NewPost) -> Result<Created, ApiError> {
+        match self {
+            Store::Sqlite(store) => store.create(post).await,
+        }
+    }
+
+    /// Answers once the like is committed: whether it was there already.
+    pub async fn like(&self, user_id: i64, post_id: i64) -> Result<bool, ApiError> {
+        match self {
+            Store::Sqlite(store) => store.like(user_id, post_id).await,
+        }
+    }
+}
