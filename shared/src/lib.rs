@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod error;
+pub mod microcache;
 pub mod post_body;
 pub mod post_id;
 pub mod timestamp;
