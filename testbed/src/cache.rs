@@ -19,7 +19,7 @@ pub struct Kept {
 ///
 /// Tests run as many processes: the first one makes it, the others wait. A folder of the
 /// same name with another key is out of date and replaced.
-pub fn folder(name: &str, key: u64, make: impl FnOnce(&Path) -> Result<()>) -> Result<Kept> {
+pub fn folder(name: &str, key: u64, make: impl FnMut(&Path) -> Result<()>) -> Result<Kept> {
     let root = build_folder().join("testbed");
     fs::create_dir_all(&root).context(|| format!("cannot create {}", root.display()))?;
     folder_in(&root, name, key, make)
@@ -29,7 +29,7 @@ fn folder_in(
     root: &Path,
     name: &str,
     key: u64,
-    make: impl FnOnce(&Path) -> Result<()>,
+    mut make: impl FnMut(&Path) -> Result<()>,
 ) -> Result<Kept> {
     let path = root.join(name);
     let key_file = root.join(format!("{name}.key"));
@@ -39,9 +39,16 @@ fn folder_in(
         || path.exists() && fs::read_to_string(&key_file).is_ok_and(|text| text == key.to_string());
 
     let lock = File::create(&lock_path).context(locking)?;
-    lock.lock_shared().context(locking)?;
-    if !is_made() {
+    loop {
+        lock.lock_shared().context(locking)?;
+        if is_made() {
+            return Ok(Kept {
+                path,
+                _shared: lock,
+            });
+        }
         lock.unlock().context(locking)?;
+        // Another process may make it while this one waits here.
         lock.lock().context(locking)?;
         if !is_made() {
             let making = || format!("cannot make {}", path.display());
@@ -55,12 +62,7 @@ fn folder_in(
             fs::write(&key_file, key.to_string()).context(making)?;
         }
         lock.unlock().context(locking)?;
-        lock.lock_shared().context(locking)?;
     }
-    Ok(Kept {
-        path,
-        _shared: lock,
-    })
 }
 
 /// A key made from the contents of files and folders.

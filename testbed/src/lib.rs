@@ -6,12 +6,14 @@
 //! killed, the kernel ends its children (see [`process`]).
 
 pub mod cache;
+pub mod dataset;
 pub mod dir;
 pub mod http;
 pub mod net;
 pub mod origin;
 pub mod postgres;
 pub mod process;
+pub mod server;
 
 mod error;
 
@@ -20,3 +22,4 @@ pub use error::{Error, Result};
 pub use net::{free_port, wait_until};
 pub use origin::{Origin, OriginConfig};
 pub use postgres::Postgres;
+pub use server::Server;

@@ -1,17 +1,13 @@
 //! The origin as its own process.
 
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::process::Command;
 
-use crate::http::{self, Answer};
-use crate::process::{CpuTime, Log, Memory, Process, Signal};
-use crate::{Error, Result, cache, net, process};
+use crate::{Error, Result, Server, cache, process};
 
 /// What tests and measurements sign tokens with.
 pub const SECRET: &str = "twelve-dollar-challenge";
-
-const START_LIMIT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
 pub struct OriginConfig {
@@ -57,114 +53,40 @@ impl OriginConfig {
 
 /// A running origin that has answered its first health check. Dropping it kills it.
 #[derive(Debug)]
-pub struct Origin {
-    process: Process,
-    port: u16,
-}
+pub struct Origin(Server);
 
 impl Origin {
     /// Starts on a free port, unless the configuration names one.
     pub fn start(config: OriginConfig) -> Result<Self> {
-        let fixed = config.env.iter().find(|(name, _)| name == "PORT");
-        if let Some((_, port)) = fixed {
-            let port = port
-                .parse()
-                .map_err(|_| Error::new(format!("PORT is not one: {port}")))?;
-            return Self::start_on(port, &config);
+        let command = |port: u16| {
+            let config = config.clone().env("HOST", "127.0.0.1").env("PORT", port);
+            Ok(config.command())
+        };
+        let named = config.env.iter().find(|(name, _)| name == "PORT");
+        match named.map(|(_, port)| port.parse()) {
+            None => Server::start(NAME, HEALTH, command),
+            Some(Ok(port)) => Server::start_on(port, NAME, HEALTH, command),
+            Some(Err(error)) => Err(Error::new(format!("PORT: {error}"))),
         }
-        // Between finding a free port and taking it, someone else may.
-        for _ in 0..3 {
-            match Self::start_on(net::free_port(), &config) {
-                Err(error) if error.to_string().contains("in use") => {}
-                result => return result,
-            }
-        }
-        Self::start_on(net::free_port(), &config)
-    }
-
-    fn start_on(port: u16, config: &OriginConfig) -> Result<Self> {
-        let config = config.clone().env("HOST", "127.0.0.1").env("PORT", port);
-        let mut process = Process::start("the origin", config.command())?;
-        let health = format!("http://127.0.0.1:{port}/health");
-        net::wait_until("the origin to be healthy", START_LIMIT, || {
-            // Asked first: another server on that port must not be taken for this one.
-            if let Some(status) = process.has_exited() {
-                process.kill();
-                let said = process.log().tail();
-                return Err(Error::new(format!(
-                    "the origin did not start ({status}): {said}"
-                )));
-            }
-            Ok(http::get(&health).is_ok_and(|answer| answer.status == 200))
-        })?;
-        Ok(Origin { process, port })
-    }
-
-    pub fn base_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
-    }
-
-    pub fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base_url())
-    }
-
-    pub fn address(&self) -> std::net::SocketAddr {
-        (std::net::Ipv4Addr::LOCALHOST, self.port).into()
-    }
-
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
-    pub fn get(&self, path: &str) -> Result<Answer> {
-        http::get(&self.url(path))
-    }
-
-    pub fn post(&self, path: &str, token: Option<&str>, body: &str) -> Result<Answer> {
-        let bearer = token.map(|token| format!("Bearer {token}"));
-        let headers: Vec<(&str, &str)> = bearer
-            .iter()
-            .map(|value| ("authorization", value.as_str()))
-            .collect();
-        http::request("POST", &self.url(path), &headers, body)
-    }
-
-    pub fn log(&self) -> &Log {
-        self.process.log()
-    }
-
-    pub fn cpu_time(&self) -> CpuTime {
-        process::cpu_time_of_tree(self.pid())
-    }
-
-    pub fn memory(&self) -> Result<Memory> {
-        process::memory(self.pid())
-    }
-
-    pub fn signal(&self, signal: Signal) -> Result<()> {
-        self.process.signal(signal)
-    }
-
-    /// Waits for the origin to end by itself.
-    pub fn wait(&mut self, limit: Duration) -> Result<ExitStatus> {
-        self.process.wait(limit)
-    }
-
-    /// SIGTERM, and waits: the origin promises to be gone within 10 s.
-    pub fn terminate(&mut self) -> Result<ExitStatus> {
-        self.signal(Signal::TERM)?;
-        self.wait(Duration::from_secs(15))
-    }
-
-    /// SIGKILL.
-    pub fn kill(&mut self) {
-        self.process.kill();
+        .map(Origin)
     }
 }
+
+impl Deref for Origin {
+    type Target = Server;
+    fn deref(&self) -> &Server {
+        &self.0
+    }
+}
+
+impl DerefMut for Origin {
+    fn deref_mut(&mut self) -> &mut Server {
+        &mut self.0
+    }
+}
+
+const NAME: &str = "the origin";
+const HEALTH: &str = "/health";
 
 /// Builds the origin with a cargo profile (`dev`, `release`, …) and returns the program.
 pub fn binary(profile: &str) -> Result<PathBuf> {
