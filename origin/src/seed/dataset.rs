@@ -120,7 +120,7 @@ impl Dataset {
     pub fn users(&self) -> impl Iterator<Item = User> + use<> {
         let mut random = Random::new(SEED);
         (1..=self.scale.users).map(move |id| {
-            let username = format!("{}_{}_{id}", random.pick(&ADJECTIVES), random.pick(&NOUNS));
+            let username = draw_username(&mut random, id);
             let created_ms = END_MS - 730.0 * DAY_MS + random.next() * (365.0 * DAY_MS);
             User {
                 id,
@@ -128,6 +128,14 @@ impl Dataset {
                 created_ms: created_ms as i64,
             }
         })
+    }
+
+    /// The name of one user, without going through those before.
+    pub fn username(&self, id: u32) -> String {
+        assert!((1..=self.scale.users).contains(&id));
+        let mut random = Random::new(SEED);
+        random.skip(DRAWS_PER_USER * u64::from(id - 1));
+        draw_username(&mut random, id)
     }
 
     /// By id, which is also by time.
@@ -230,6 +238,10 @@ impl Likes {
     }
 }
 
+fn draw_username(random: &mut Random, id: u32) -> String {
+    format!("{}_{}_{id}", random.pick(&ADJECTIVES), random.pick(&NOUNS))
+}
+
 /// The author and the exact time of the post with this 0-based number.
 fn draw_post_head(random: &mut Random, scale: Scale, i: u32) -> (u32, f64) {
     // One year, evenly divided: 63,072 ms at full scale.
@@ -312,11 +324,17 @@ mod tests {
 
     #[test]
     fn known_users() {
-        let users: Vec<User> = Dataset::new(Scale::FULL).users().collect();
+        let dataset = Dataset::new(Scale::FULL);
+        let users: Vec<User> = dataset.users().collect();
         assert_eq!(users.len(), 50_000);
         assert_eq!(users[0].username, "golden_ember_1");
         assert_eq!(users[19_999].username, "tiny_willow_20000");
         assert_eq!(users[49_999].username, "sharp_walrus_50000");
+        assert!(
+            users
+                .iter()
+                .all(|user| user.username == dataset.username(user.id))
+        );
     }
 
     #[test]

@@ -65,12 +65,13 @@ pub async fn write(
     copy.finish().await?;
 
     progress.step("posts")?;
-    let columns = "posts (id, user_id, body, created_at, like_count)";
-    let mut copy = Copy::begin(&mut transaction, columns, 5).await?;
+    let columns = "posts (id, user_id, author, body, created_at, like_count)";
+    let mut copy = Copy::begin(&mut transaction, columns, 6).await?;
     for post in dataset.posts() {
         copy.row()
             .int8(post.id.into())
             .int8(post.user_id.into())
+            .text(&dataset.username(post.user_id))
             .text(&post.body)
             .timestamp(post.created_ms)
             .int4(post.like_count as i32);
@@ -92,8 +93,8 @@ pub async fn write(
     copy.finish().await?;
 
     progress.step("foreign keys")?;
-    for foreign_key in foreign_keys {
-        execute(&mut transaction, &foreign_key.add).await?;
+    for put_back in foreign_keys {
+        execute(&mut transaction, &put_back).await?;
     }
     execute(
         &mut transaction,
@@ -114,13 +115,11 @@ async fn execute(connection: &mut PgConnection, sql: &str) -> Result<(), Error> 
     Ok(())
 }
 
-struct ForeignKey {
-    add: String,
-}
-
+/// Takes the foreign keys away and returns what puts each back.
+///
 /// Checking them row by row would take longer than all the rest; added again at the end, each is
 /// checked by one join.
-async fn drop_foreign_keys(connection: &mut PgConnection) -> Result<Vec<ForeignKey>, Error> {
+async fn drop_foreign_keys(connection: &mut PgConnection) -> Result<Vec<String>, Error> {
     let found: Vec<(String, String, String)> = sqlx::query_as(
         "SELECT conrelid::regclass::text, quote_ident(conname), pg_get_constraintdef(oid)
          FROM pg_constraint
@@ -129,17 +128,18 @@ async fn drop_foreign_keys(connection: &mut PgConnection) -> Result<Vec<ForeignK
     )
     .fetch_all(&mut *connection)
     .await?;
-    let mut foreign_keys = Vec::new();
+    let mut put_back = Vec::new();
     for (table, name, definition) in found {
         execute(
             connection,
             &format!("ALTER TABLE {table} DROP CONSTRAINT {name}"),
         )
         .await?;
-        let add = format!("ALTER TABLE {table} ADD CONSTRAINT {name} {definition}");
-        foreign_keys.push(ForeignKey { add });
+        put_back.push(format!(
+            "ALTER TABLE {table} ADD CONSTRAINT {name} {definition}"
+        ));
     }
-    Ok(foreign_keys)
+    Ok(put_back)
 }
 
 /// COPY in PostgreSQL's binary format, which spares the server parsing numbers and times.
