@@ -7,7 +7,6 @@ mod postgres;
 mod progress;
 mod random;
 mod sqlite;
-mod target;
 mod tokens;
 mod words;
 
@@ -17,11 +16,11 @@ use std::{
     time::Instant,
 };
 
+use crate::store::target::Target;
 pub use dataset::{Dataset, FULL_CONTENT_SHA256, Like, Likes, Post, Scale, User};
 use interrupt::Interrupt;
 use progress::Progress;
 use sqlx::{Connection, postgres::PgConnectOptions};
-use target::Target;
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct SeedArgs {

@@ -3,7 +3,9 @@
 //! A call is a value: a handler asks for a feed, a post, a create or a like and awaits the answer.
 //! That many callers share one transaction or one query is a store's own affair, invisible above.
 
+pub mod postgres;
 pub mod sqlite;
+pub mod target;
 
 use bytes::Bytes;
 use shared::ApiError;
@@ -35,6 +37,22 @@ pub struct Created {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct OpenError(pub String);
+
+impl Database {
+    /// Must be called on the worker's own event loop.
+    pub fn worker(&self) -> Result<Store, OpenError> {
+        match self {
+            Database::Sqlite(database) => Ok(Store::Sqlite(database.worker()?)),
+        }
+    }
+
+    /// Ends in order: what was accepted is committed. The workers must be gone.
+    pub fn close(self) {
+        match self {
+            Database::Sqlite(database) => database.close(),
+        }
+    }
+}
 
 impl Store {
     /// Whether the database answers a query. The error is shown to anyone.

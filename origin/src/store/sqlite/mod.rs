@@ -37,7 +37,10 @@ impl Database {
     /// Opens an existing database that holds our tables. Creates nothing.
     pub fn open(path: &Path) -> Result<Database, OpenError> {
         let connection = open::open_for_writing(path)?;
-        Ok(Database { path: path.into(), writer: writer::start(connection)? })
+        Ok(Database {
+            path: path.into(),
+            writer: writer::start(connection)?,
+        })
     }
 
     /// Must be called on the worker's runtime: the replies to its writes arrive there.
@@ -57,7 +60,8 @@ impl Database {
 
 impl Store {
     pub fn health(&self) -> Result<(), String> {
-        self.read(|reader| reader.health()).map_err(|_| "the database does not answer".to_owned())
+        self.read(|reader| reader.health())
+            .map_err(|_| "the database does not answer".to_owned())
     }
 
     pub fn feed(&self) -> Result<Bytes, ApiError> {
@@ -65,7 +69,9 @@ impl Store {
     }
 
     pub fn post(&self, id: i64) -> Result<Bytes, ApiError> {
-        self.read(|reader| reader.post(id))?.map(Bytes::from).ok_or(ApiError::PostNotFound)
+        self.read(|reader| reader.post(id))?
+            .map(Bytes::from)
+            .ok_or(ApiError::PostNotFound)
     }
 
     pub async fn create(&self, post: NewPost) -> Result<Created, ApiError> {
@@ -87,11 +93,20 @@ impl Store {
     }
 
     async fn write(&self, write: Write) -> Result<Written, ApiError> {
-        self.writer.submit(write, &self.replies)?.await.unwrap_or(Err(ApiError::Internal))
+        self.writer
+            .submit(write, &self.replies)?
+            .await
+            .unwrap_or(Err(ApiError::Internal))
     }
 
-    fn read<T>(&self, query: impl FnOnce(&mut Reader) -> rusqlite::Result<T>) -> Result<T, ApiError> {
-        let mut reader = self.reader.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    fn read<T>(
+        &self,
+        query: impl FnOnce(&mut Reader) -> rusqlite::Result<T>,
+    ) -> Result<T, ApiError> {
+        let mut reader = self
+            .reader
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         query(&mut reader).map_err(|fault| {
             error!(%fault, "a read failed");
             ApiError::Internal

@@ -54,15 +54,19 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
 fn check_tables(connection: &Connection) -> rusqlite::Result<Result<(), OpenError>> {
     for (table, wanted) in TABLES {
         let mut columns = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
-        let found: Vec<String> =
-            columns.query_map([table], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        let found: Vec<String> = columns
+            .query_map([table], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
         if found.is_empty() {
             return Ok(Err(OpenError(format!(
                 "the database has no table `{table}`: it is not one of ours, or it was never \
                  seeded; `origin seed --to sqlite:PATH` makes one"
             ))));
         }
-        if let Some(missing) = wanted.iter().find(|&&name| !found.iter().any(|has| has == name)) {
+        if let Some(missing) = wanted
+            .iter()
+            .find(|&&name| !found.iter().any(|has| has == name))
+        {
             return Ok(Err(OpenError(format!(
                 "table `{table}` has no column `{missing}`: the database is not one of ours"
             ))));

@@ -42,11 +42,16 @@ struct FeedRow {
 
 impl Reader {
     pub fn new(connection: Connection) -> Reader {
-        Reader { connection, texts: String::new() }
+        Reader {
+            connection,
+            texts: String::new(),
+        }
     }
 
     pub fn health(&self) -> rusqlite::Result<()> {
-        self.connection.prepare_cached("SELECT 1")?.query_row([], |_| Ok(()))
+        self.connection
+            .prepare_cached("SELECT 1")?
+            .query_row([], |_| Ok(()))
     }
 
     pub fn post(&self, id: i64) -> rusqlite::Result<Option<Vec<u8>>> {
@@ -111,7 +116,9 @@ impl Reader {
     }
 
     fn count_likes(&self, newest: &mut [FeedRow]) -> rusqlite::Result<()> {
-        let Some(lowest) = newest.iter().map(|row| row.id).min() else { return Ok(()) };
+        let Some(lowest) = newest.iter().map(|row| row.id).min() else {
+            return Ok(());
+        };
         let highest = newest.iter().map(|row| row.id).max().unwrap_or(lowest);
 
         if highest.saturating_sub(lowest) >= MAX_ID_SPAN {

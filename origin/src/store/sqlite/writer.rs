@@ -78,7 +78,11 @@ impl WriterHandle {
         replies: &Replies,
     ) -> Result<oneshot::Receiver<Outcome>, ApiError> {
         let (reply, outcome) = oneshot::channel();
-        match self.queue.try_send(Job { write, reply, replies: replies.clone() }) {
+        match self.queue.try_send(Job {
+            write,
+            reply,
+            replies: replies.clone(),
+        }) {
             Ok(()) => Ok(outcome),
             Err(mpsc::error::TrySendError::Full(_)) => Err(ApiError::Overloaded),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(ApiError::Internal),
@@ -88,7 +92,11 @@ impl WriterHandle {
     /// Waits until everything queued is committed and the database is closed.
     pub fn close(self) {
         drop(self.queue);
-        let thread = self.thread.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }
@@ -99,9 +107,18 @@ pub fn start(connection: Connection) -> Result<WriterHandle, OpenError> {
     let (queue, jobs) = mpsc::channel(MAX_QUEUED);
     let thread = std::thread::Builder::new()
         .name("sqlite-writer".to_owned())
-        .spawn(move || Writer { connection, last_created_ms: 0 }.run(jobs))
+        .spawn(move || {
+            Writer {
+                connection,
+                last_created_ms: 0,
+            }
+            .run(jobs)
+        })
         .map_err(|fault| OpenError(format!("cannot start the writer thread: {fault}")))?;
-    Ok(WriterHandle { queue, thread: Arc::new(Mutex::new(Some(thread))) })
+    Ok(WriterHandle {
+        queue,
+        thread: Arc::new(Mutex::new(Some(thread))),
+    })
 }
 
 struct Writer {
@@ -128,7 +145,11 @@ impl Writer {
                     let _ = self.connection.execute_batch("ROLLBACK");
                 }
                 let busy = fault.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
-                let error = if busy { ApiError::Overloaded } else { ApiError::Internal };
+                let error = if busy {
+                    ApiError::Overloaded
+                } else {
+                    ApiError::Internal
+                };
                 group.iter().map(|_| Err(error)).collect()
             }
         }
@@ -136,11 +157,15 @@ impl Writer {
 
     /// The outcome of each write, once all of them are committed.
     fn transaction(&mut self, group: &[Job]) -> rusqlite::Result<Vec<Outcome>> {
-        let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis());
+        let now_ms = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_millis());
         self.last_created_ms = self.last_created_ms.max(now_ms as i64);
         let now = timestamp::format_ms(self.last_created_ms);
 
-        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        self.connection
+            .prepare_cached("BEGIN IMMEDIATE")?
+            .execute([])?;
         let mut outcomes = Vec::with_capacity(group.len());
         for job in group {
             let outcome = match &job.write {
@@ -168,7 +193,10 @@ impl Writer {
             .prepare_cached("INSERT INTO posts (user_id, body, created_at) VALUES (?1, ?2, ?3)")?
             .insert((post.user_id, &post.body, now));
         match inserted {
-            Ok(id) => Ok(Ok(Written::Created(Created { id, created_at: now.to_owned() }))),
+            Ok(id) => Ok(Ok(Written::Created(Created {
+                id,
+                created_at: now.to_owned(),
+            }))),
             Err(fault) if is_foreign_key(&fault) => Ok(Err(ApiError::UnknownUser)),
             Err(fault) => Err(fault),
         }
@@ -189,7 +217,11 @@ impl Writer {
                     .connection
                     .prepare_cached("SELECT 1 FROM users WHERE id = ?1")?
                     .exists([user_id])?;
-                Ok(Err(if known { ApiError::PostNotFound } else { ApiError::UnknownUser }))
+                Ok(Err(if known {
+                    ApiError::PostNotFound
+                } else {
+                    ApiError::UnknownUser
+                }))
             }
             Err(fault) => Err(fault),
         }
@@ -208,8 +240,14 @@ fn is_foreign_key(fault: &rusqlite::Error) -> bool {
 fn answer(group: impl Iterator<Item = (Job, Outcome)>) {
     let mut by_worker: Vec<(Replies, Vec<Reply>)> = Vec::new();
     for (job, outcome) in group {
-        let reply = Reply { to: job.reply, outcome };
-        match by_worker.iter_mut().find(|(worker, _)| worker.0.same_channel(&job.replies.0)) {
+        let reply = Reply {
+            to: job.reply,
+            outcome,
+        };
+        match by_worker
+            .iter_mut()
+            .find(|(worker, _)| worker.0.same_channel(&job.replies.0))
+        {
             Some((_, replies)) => replies.push(reply),
             None => by_worker.push((job.replies, vec![reply])),
         }

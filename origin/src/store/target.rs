@@ -1,4 +1,4 @@
-//! Where the dataset goes.
+//! Which database, from its URL.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 

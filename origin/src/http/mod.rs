@@ -1,0 +1,59 @@
+//! The API at a glance.
+
+mod auth;
+mod failure;
+mod feed;
+mod health;
+mod posts;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use shared::{ApiError, api};
+use tower_http::catch_panic::CatchPanicLayer;
+
+pub use failure::Failure;
+
+use crate::store::Store;
+
+/// What the handlers of one worker share.
+pub struct App {
+    pub store: Store,
+    pub keys: shared::token::Keys,
+    pub started: Instant,
+}
+
+type AppState = axum::extract::State<Arc<App>>;
+
+pub fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/health", get(health::get))
+        .route("/feed", get(feed::get))
+        .route("/posts", post(posts::create))
+        .route("/posts/{id}", get(posts::get))
+        .route("/posts/{id}/like", post(posts::like))
+        // An empty id is an id that is none, not another path.
+        .route("/posts/", get(posts::get))
+        .route("/posts//like", post(posts::like))
+        .fallback(async || Failure(ApiError::NotFound))
+        .method_not_allowed_fallback(async || Failure(ApiError::MethodNotAllowed))
+        .layer(CatchPanicLayer::custom(|_| {
+            Failure(ApiError::Internal).into_response()
+        }))
+        .with_state(app)
+}
+
+/// A response of the API: its bodies are rendered already.
+fn json(body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(axum::body::Body::from(body.into()));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(api::CONTENT_TYPE));
+    response
+}

@@ -1,0 +1,252 @@
+//! The server's threads: one worker per core, each with its own event loop, its own accept socket
+//! and its own access to the store. Workers share nothing on a request's way, so the server scales
+//! over cores and pays nothing for that on one.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use shared::token::Keys;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::{self, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::{info, warn};
+
+use crate::config::Config;
+use crate::http::{self, App};
+use crate::http1::{self, Drain, Limits};
+use crate::store::target::Target;
+use crate::store::{Database, OpenError, sqlite};
+
+/// What a worker has left for its connections when the process is told to stop: less than the ten
+/// seconds after which a supervisor kills.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// The kernel cuts it to `net.core.somaxconn`.
+const LISTEN_BACKLOG: u32 = 65_535;
+
+/// File descriptors that are no connections: listeners, databases, logs.
+const RESERVED_FILES: u64 = 128;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error("port {} of {} is in use: stop the other server or set PORT", .0.port(), .0.ip())]
+    PortInUse(SocketAddr),
+    #[error("cannot listen on {0}: {1}")]
+    Listen(SocketAddr, io::Error),
+    #[error("cannot start: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// Serves until SIGTERM or SIGINT. `ready` is told the address once connections are accepted.
+pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
+    let max_files = rlimit::increase_nofile_limit(u64::MAX)?;
+    let runtime = event_loop()?;
+    // Signals first: one that arrives while the database opens still ends the process in order.
+    let (mut terminate, mut interrupt) = {
+        let _guard = runtime.enter();
+        (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+        )
+    };
+    let listeners = listen(&runtime, config.address, config.workers)?;
+    let address = listeners[0].local_addr()?;
+    let database = Arc::new(runtime.block_on(open(&config.target))?);
+
+    let max_connections = config
+        .max_connections
+        .unwrap_or_else(|| max_files.saturating_sub(RESERVED_FILES).max(1) as usize);
+    let drain = Arc::new(Drain::default());
+    let config = Arc::new(config);
+    let started = Instant::now();
+    let workers = listeners
+        .into_iter()
+        .enumerate()
+        .map(|(number, listener)| {
+            let worker = Worker {
+                config: config.clone(),
+                database: database.clone(),
+                drain: drain.clone(),
+                started,
+                max_connections: max_connections.div_ceil(config.workers),
+            };
+            thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn(move || worker.run(listener))
+        })
+        .collect::<io::Result<Vec<_>>>()?;
+    info!(%address, workers = config.workers, store = %config.target, "serving");
+    ready(address);
+
+    let stopped = runtime.block_on(async {
+        let mut next_signal = async || {
+            tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            }
+        };
+        let signal = next_signal().await;
+        info!(signal, "stopping: finishing what is in flight");
+        drain.begin();
+        let joined = tokio::task::spawn_blocking(move || {
+            workers.into_iter().try_for_each(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|_| Err(io::Error::other("a worker panicked")))
+            })
+        });
+        tokio::select! {
+            joined = joined => joined.unwrap_or_else(|fault| Err(fault.into())),
+            signal = next_signal() => {
+                warn!(signal, "a second signal: stopping at once");
+                std::process::exit(1);
+            }
+        }
+    });
+    if let Some(database) = Arc::into_inner(database) {
+        database.close();
+    }
+    info!("stopped");
+    Ok(stopped?)
+}
+
+fn event_loop() -> io::Result<Runtime> {
+    runtime::Builder::new_current_thread().enable_all().build()
+}
+
+async fn open(target: &Target) -> Result<Database, OpenError> {
+    match target {
+        Target::Sqlite(path) => Ok(Database::Sqlite(sqlite::Database::open(path)?)),
+        Target::Postgres(_) => Err(OpenError("PostgreSQL is not wired in yet".into())),
+    }
+}
+
+/// One socket per worker on the same address: the kernel spreads connections over them.
+fn listen(
+    runtime: &Runtime,
+    address: SocketAddr,
+    workers: usize,
+) -> Result<Vec<std::net::TcpListener>, ServeError> {
+    let _guard = runtime.enter();
+    let explain = |fault: io::Error| match fault.kind() {
+        io::ErrorKind::AddrInUse => ServeError::PortInUse(address),
+        _ => ServeError::Listen(address, fault),
+    };
+    let bind = |address: SocketAddr, share_port: bool| -> io::Result<std::net::TcpListener> {
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()
+        } else {
+            TcpSocket::new_v6()
+        }?;
+        socket.set_reuseaddr(true)?;
+        socket.set_reuseport(share_port)?;
+        socket.bind(address)?;
+        socket.listen(LISTEN_BACKLOG)?.into_std()
+    };
+    // A shared port would be shared with another server's too: asking for it alone, first, finds out.
+    let alone = bind(address, false).map_err(explain)?;
+    if workers == 1 {
+        return Ok(vec![alone]);
+    }
+    let address = alone.local_addr().map_err(explain)?;
+    drop(alone);
+    (0..workers)
+        .map(|_| bind(address, true).map_err(explain))
+        .collect()
+}
+
+struct Worker {
+    config: Arc<Config>,
+    database: Arc<Database>,
+    drain: Arc<Drain>,
+    started: Instant,
+    max_connections: usize,
+}
+
+impl Worker {
+    fn run(self, listener: std::net::TcpListener) -> io::Result<()> {
+        event_loop()?.block_on(async {
+            let listener = TcpListener::from_std(listener)?;
+            let store = self.database.worker().map_err(io::Error::other)?;
+            let mut keys = Keys::new(self.config.jwt_secret.expose());
+            if let Some(previous) = &self.config.jwt_secret_previous {
+                keys = keys.or_previous(previous.expose());
+            }
+            let app = Arc::new(App {
+                store,
+                keys,
+                started: self.started,
+            });
+            let router = http::router(app);
+            let open = Arc::new(AtomicUsize::new(0));
+
+            tokio::select! {
+                () = self.accept(&listener, router, &open) => {}
+                () = self.drain.begun() => {}
+            }
+            drop(listener);
+            let deadline = Instant::now() + DRAIN_TIMEOUT;
+            while open.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            match open.load(Ordering::Relaxed) {
+                0 => {}
+                left => warn!(left, "connections cut off: their requests took too long"),
+            }
+            Ok(())
+        })
+    }
+
+    async fn accept(&self, listener: &TcpListener, router: Router, open: &Arc<AtomicUsize>) {
+        let limits = Arc::new(self.config.limits.clone());
+        loop {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(fault) => {
+                    // Out of files or memory, most likely: existing connections may free some.
+                    warn!(%fault, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            if open.load(Ordering::Relaxed) >= self.max_connections {
+                http1::refuse(stream);
+                continue;
+            }
+            self.spawn(stream, router.clone(), limits.clone(), Open::new(open));
+        }
+    }
+
+    fn spawn(&self, stream: TcpStream, router: Router, limits: Arc<Limits>, open: Open) {
+        // Responses leave in one write: waiting for more to send would only delay them.
+        let _ = stream.set_nodelay(true);
+        let drain = self.drain.clone();
+        tokio::spawn(async move {
+            http1::serve(stream, router, limits, drain).await;
+            drop(open);
+        });
+    }
+}
+
+/// Counts a connection for as long as it lives.
+struct Open(Arc<AtomicUsize>);
+
+impl Open {
+    fn new(open: &Arc<AtomicUsize>) -> Open {
+        open.fetch_add(1, Ordering::Relaxed);
+        Open(open.clone())
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
