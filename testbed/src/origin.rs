@@ -70,6 +70,10 @@ impl Origin {
         }
         .map(Origin)
     }
+
+    pub fn into_server(self) -> Server {
+        self.0
+    }
 }
 
 impl Deref for Origin {

@@ -5,8 +5,8 @@ mod usage;
 
 pub use log::Log;
 pub use usage::{
-    CpuTime, Memory, command_line, cpu_time, cpu_time_of, cpu_time_of_tree, memory, parent, pin,
-    pin_this_process, tree,
+    CpuTime, Memory, allowed_cores, command_line, cpu_time, cpu_time_of,
+    cpu_time_of_ended_children, cpu_time_of_tree, memory, parent, pin, pin_this_process, tree,
 };
 
 use std::io;

@@ -142,6 +142,13 @@ pub fn cpu_time_of_tree(root: u32) -> CpuTime {
         .sum()
 }
 
+/// CPU time of the children of this process that have ended and been waited for.
+pub fn cpu_time_of_ended_children() -> CpuTime {
+    stat(std::process::id())
+        .map(|stat| stat.ended_children)
+        .unwrap_or_default()
+}
+
 /// Memory of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Memory {
@@ -201,6 +208,14 @@ pub fn pin(pid: u32, cores: &[usize]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The cores this process may run on.
+pub fn allowed_cores() -> Result<Vec<usize>> {
+    let set = rustix::thread::sched_getaffinity(None)
+        .context(|| "cannot tell which cores may be used".into())?;
+    let all = 0..rustix::thread::CpuSet::MAX_CPU;
+    Ok(all.filter(|core| set.is_set(*core)).collect())
 }
 
 pub fn pin_this_process(cores: &[usize]) -> Result<()> {

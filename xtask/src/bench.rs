@@ -1,0 +1,9 @@
+//! Measurements of the origin that need nothing but wrk.
+
+pub mod idle;
+pub mod origin;
+
+mod machine;
+mod subject;
+mod table;
+mod wrk;
