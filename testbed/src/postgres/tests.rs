@@ -136,3 +136,45 @@ fn a_taken_port_is_given_up_for_another() {
     let error = server.start_again().unwrap_err();
     assert!(error.to_string().contains("in use"), "{error}");
 }
+
+/// The server runs as another user where this process is root; the kernel's death signal must
+/// have survived that change.
+#[test]
+fn the_server_dies_with_a_killed_owner() {
+    if let Ok(file) = std::env::var("TESTBED_OWNER_WRITES_PIDS") {
+        let server = Postgres::start().unwrap();
+        let pids: Vec<String> = (server.processes().iter())
+            .map(|(_, pid)| pid.to_string())
+            .collect();
+        fs::write(&file, pids.join("\n") + "\nend").unwrap();
+        std::thread::sleep(Duration::from_secs(600));
+    }
+    let dir = TempDir::new("owner").unwrap();
+    let file = dir.join("pids");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args([
+            "--exact",
+            "postgres::tests::the_server_dies_with_a_killed_owner",
+        ])
+        .env("TESTBED_OWNER_WRITES_PIDS", &file)
+        .env("TMPDIR", dir.path());
+    let mut owner = Process::start("owner", command).unwrap();
+    let read = || fs::read_to_string(&file).unwrap_or_default();
+    let limit = Duration::from_secs(60);
+    net::wait_until("the server's pids", limit, || Ok(read().ends_with("end"))).unwrap();
+    let pids: Vec<u32> = read()
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .collect();
+    assert!(pids.len() >= 4 && pids.iter().all(|pid| is_alive(*pid)));
+
+    owner.kill();
+    let are_gone = || Ok(!pids.iter().any(|pid| is_alive(*pid)));
+    net::wait_until("the server to die", limit, are_gone).unwrap();
+}
+
+/// A dead process that nobody has waited for yet is not alive.
+fn is_alive(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+}

@@ -3,7 +3,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use testbed::cache::workspace;
-use testbed::process;
+use testbed::process::{self, CpuTime};
 use testbed::{Error, Result};
 
 /// One core for the server, another for the generator.
@@ -29,7 +29,17 @@ impl Cores {
 /// Time the machine's cores spent, in ticks.
 pub struct Ticks {
     all: u64,
+    idle: u64,
     stolen: u64,
+}
+
+/// What else went on while something was measured, as shares of the machine's time.
+#[derive(Debug, Clone, Copy)]
+pub struct Noise {
+    /// Taken by other machines on the same host.
+    pub stolen_percent: f64,
+    /// Taken by other processes of this one, and by the kernel on nobody's account.
+    pub others_percent: f64,
 }
 
 impl Ticks {
@@ -42,17 +52,27 @@ impl Ticks {
             .collect();
         Ticks {
             all: fields.iter().sum(),
+            idle: fields.iter().skip(3).take(2).sum(),
             stolen: fields.get(7).copied().unwrap_or_default(),
         }
     }
 
-    /// The share of the time since then that another machine on this host took.
-    pub fn stolen_percent_since(&self) -> f64 {
+    /// `known` is the CPU time of what is measured and of what measures.
+    pub fn noise_since(&self, known: CpuTime) -> Noise {
         let now = Ticks::now();
-        let all = now.all.saturating_sub(self.all).max(1);
-        100.0 * now.stolen.saturating_sub(self.stolen) as f64 / all as f64
+        let all = now.all.saturating_sub(self.all).max(1) as f64;
+        let stolen = now.stolen.saturating_sub(self.stolen) as f64;
+        let idle = now.idle.saturating_sub(self.idle) as f64;
+        let known = known.total().as_secs_f64() * TICKS_PER_S;
+        Noise {
+            stolen_percent: 100.0 * stolen / all,
+            others_percent: 100.0 * (all - idle - stolen - known).max(0.0) / all,
+        }
     }
 }
+
+/// The unit of `/proc/stat` on every Linux there is.
+const TICKS_PER_S: f64 = 100.0;
 
 /// What a reader must know to place the figures.
 pub fn describe() -> Value {
@@ -61,7 +81,7 @@ pub fn describe() -> Value {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     json!({
         "cpu": model.unwrap_or_default().trim_start_matches([' ', '\t', ':']),
-        "cores": std::thread::available_parallelism().map_or(1, usize::from),
+        "cores": cpu.lines().filter(|line| line.starts_with("processor")).count(),
         "kernel": kernel.trim(),
         "rustc": first_line("rustc", &["--version"]),
         "postgres": first_line("postgres", &["--version"]),

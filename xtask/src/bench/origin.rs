@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use testbed::process::CpuTime;
 use testbed::{Error, Result};
 
-use super::machine::{Cores, Ticks, describe};
+use super::machine::{Cores, Noise, Ticks, describe};
 use super::subject::{Cost, Kind, Programs, Sizes, Subject};
 use super::table::{Spread, target};
 use super::wrk::{CONNECTIONS, Counted, ENDPOINTS, Wrk};
@@ -44,12 +44,15 @@ enum Stores {
 /// Long enough to fill caches and open every connection.
 const WARM_UP_S: u32 = 1;
 
+/// Above this, other processes disturb the caches and the turns of what is measured.
+const NOISY_PERCENT: f64 = 5.0;
+
 struct Sample {
     kind: Kind,
     endpoint: &'static str,
     counted: Counted,
     cost: Cost,
-    stolen_percent: f64,
+    noise: Noise,
 }
 
 impl Sample {
@@ -154,15 +157,17 @@ fn measure(
     let (ticks, before) = (Ticks::now(), subject.cost());
     let counted = wrk.run(subject, endpoint, seconds, round)?;
     let after = subject.cost();
+    let cost = Cost {
+        server: after.server - before.server,
+        database: after.database - before.database,
+    };
+    let noise = ticks.noise_since(cost.server + cost.database + counted.cpu);
     Ok(Sample {
         kind: subject.kind,
         endpoint,
         counted,
-        cost: Cost {
-            server: after.server - before.server,
-            database: after.database - before.database,
-        },
-        stolen_percent: ticks.stolen_percent_since(),
+        cost,
+        noise,
     })
 }
 
@@ -243,12 +248,17 @@ fn print_table(samples: &[Sample], kinds: &[Kind], endpoints: &[&'static str], a
             );
         }
     }
-    let stolen = samples.iter().map(|sample| sample.stolen_percent);
-    if let Some(stolen) = Spread::of(stolen) {
+    let stolen = Spread::of(samples.iter().map(|sample| sample.noise.stolen_percent));
+    let others = Spread::of(samples.iter().map(|sample| sample.noise.others_percent));
+    if let (Some(stolen), Some(others)) = (stolen, others) {
         println!(
-            "\nTime stolen from this machine by others: {:.1}% (highest {:.1}%).",
-            stolen.median, stolen.high
+            "\nOf the machine's time, other machines took {:.1}% (at most {:.1}%), other processes \
+             and the kernel's own work {:.1}% (at most {:.1}%).",
+            stolen.median, stolen.high, others.median, others.high
         );
+        if others.high > NOISY_PERCENT {
+            println!("That is a noisy run: end what else is running and measure again.");
+        }
     }
 }
 
@@ -281,7 +291,8 @@ fn report(samples: &[Sample], args: &Args, cores: &Cores) -> Value {
                 "server_cpu": time(sample.cost.server),
                 "database_cpu": time(sample.cost.database),
                 "generator_cpu": time(sample.counted.cpu),
-                "stolen_percent": sample.stolen_percent,
+                "stolen_percent": sample.noise.stolen_percent,
+                "others_percent": sample.noise.others_percent,
             })
         })
         .collect();
