@@ -33,7 +33,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Up(args) => up::run(&args),
-        Task::Test(args) => test::run_all(&args),
+        Task::Test(args) => test::run(&args),
         Task::BenchOrigin(args) => bench::origin::run(&args),
         Task::BenchIdle(args) => bench::idle::run(&args),
     };

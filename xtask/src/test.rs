@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use testbed::Result;
 
-use crate::cargo::{self, cargo, run};
+use crate::cargo::{self, cargo};
 use crate::setup;
 use crate::step::step;
 
@@ -17,24 +17,26 @@ fn run_tests(filter: &[String]) -> Result<()> {
         step("tests (cargo nextest)", || {
             let mut nextest = cargo(["nextest", "run", "--locked", "--no-fail-fast"]);
             nextest.args(filter);
-            run(nextest)
+            cargo::run(nextest)
         })
     } else {
         println!("    cargo-nextest is not installed: cargo test takes its place");
         step("tests (cargo test)", || {
             let mut test = cargo(["test", "--locked", "--all-targets", "--no-fail-fast", "--"]);
             test.args(filter);
-            run(test)
+            cargo::run(test)
         })
     }
 }
 
-pub fn run_all(args: &TestArgs) -> Result<()> {
+pub fn run(args: &TestArgs) -> Result<()> {
     let start = Instant::now();
     step("set-up", setup::postgres)?;
-    step("formatting", || run(cargo(["fmt", "--all", "--check"])))?;
+    step("formatting", || {
+        cargo::run(cargo(["fmt", "--all", "--check"]))
+    })?;
     step("lints", || {
-        run(cargo([
+        cargo::run(cargo([
             "clippy",
             "--locked",
             "--all-targets",
@@ -44,6 +46,15 @@ pub fn run_all(args: &TestArgs) -> Result<()> {
             "warnings",
         ]))
     })?;
+    if cargo::has("deny") {
+        step("licences and sources of dependencies", || {
+            let mut deny = cargo(["deny", "--log-level", "warn", "--offline", "check"]);
+            deny.args(["licenses", "bans", "sources"]);
+            cargo::run(deny)
+        })?;
+    } else {
+        println!("    cargo-deny is not installed: licences and sources are not checked");
+    }
     run_tests(&args.filter)?;
     println!("all passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
