@@ -1,0 +1,25 @@
+//! Every row and sentence of the contract. What one request can show is a row of a table (`routes`, `tokens`, `bodies`), which
+//! the corpus shares; what takes several is in `behaviour`.
+
+mod behaviour;
+pub mod bodies;
+pub mod routes;
+pub mod tokens;
+
+use crate::case::Case;
+use crate::check::Check;
+use crate::token::Signer;
+
+/// The tables. They take post 1 and user 1 to exist, as they do in every dataset.
+pub fn cases(signer: &Signer) -> Vec<Case> {
+    let mut cases = routes::cases(signer);
+    cases.extend(tokens::cases(signer));
+    cases.extend(bodies::cases(signer));
+    cases
+}
+
+pub fn checks(signer: &Signer) -> Vec<Check> {
+    let mut checks: Vec<Check> = cases(signer).into_iter().map(Case::into_check).collect();
+    checks.extend(behaviour::checks());
+    checks
+}
