@@ -44,7 +44,11 @@ impl Expect {
             Self::Health => expect::healthy(response),
             Self::Feed => {
                 expect::status(response, 200)?;
-                expect::newest_first(&json::feed(&response.text())?)
+                let posts = json::feed(&response.text())?;
+                for post in &posts {
+                    json::unix_ms(&post.created_at)?;
+                }
+                expect::newest_first(&posts)
             }
             Self::Post(id) => expect::post(response, *id),
             Self::Created(text) => {

@@ -86,6 +86,23 @@ fn authorization(signer: &Signer) -> Vec<Case> {
     ] {
         cases.push(refused(name, Some(&value), INVALID));
     }
+    for (name, value) in [
+        ("no token at all", "Bearer x"),
+        ("another scheme", "Basic x"),
+        ("good", &format!("Bearer {token}")),
+    ] {
+        let get = |target: &str| Request::get(target).header("Authorization", value);
+        cases.push(Case::new(
+            format!("a read asks for no token, this one is {name}: feed"),
+            get("/feed"),
+            Expect::Feed,
+        ));
+        cases.push(Case::new(
+            format!("a read asks for no token, this one is {name}: post"),
+            get("/posts/1"),
+            Expect::Post(1),
+        ));
+    }
     cases.push(accepted("a good token", &token));
     cases.push(Case::new(
         "the name Authorization in any case",

@@ -54,6 +54,7 @@ pub fn checks() -> Vec<Check> {
             header_spelling,
         ),
         check("a head of 4 KiB is fine", head_of_4_kib),
+        check("a method of one's own is not allowed", unknown_method),
     ]
 }
 
@@ -293,4 +294,13 @@ fn header_spelling(probe: &Probe) -> Verdict {
 fn head_of_4_kib(probe: &Probe) -> Verdict {
     let request = Request::get("/posts/1").header("Cookie", format!("c={}", "x".repeat(4_000)));
     expect::post(&probe.send(&request)?, 1)
+}
+
+fn unknown_method(probe: &Probe) -> Verdict {
+    for method in ["get", "FETCH", "M-SEARCH"] {
+        let mut connection = probe.connect()?;
+        connection.send(Request::new(method, "/feed").bytes(&probe.base))?;
+        expect::not_allowed(&connection.receive(method)?, &["GET"])?;
+    }
+    Ok(())
 }
