@@ -195,6 +195,10 @@ fn structure(signer: &Signer) -> Vec<Case> {
         ("that are no JSON", &b"not json"[..]),
         ("that are empty JSON text", b" "),
         ("that are an array", b"[]"),
+        (
+            "that are an array of their values",
+            b"[9999999999,0,\"1\",\"golden_ember_1\"]",
+        ),
         ("that are a string", b"\"x\""),
         ("that are null", b"null"),
         ("that are a number", b"1"),
@@ -213,6 +217,14 @@ fn structure(signer: &Signer) -> Vec<Case> {
         (
             "with invalid UTF-8 in another member",
             b"{\"sub\":\"1\",\"username\":\"x\",\"exp\":9999999999,\"y\":\"\xc0\x80\"}",
+        ),
+        (
+            "with a lone surrogate in another member",
+            b"{\"sub\":\"1\",\"username\":\"x\",\"exp\":9999999999,\"y\":[\"\\udc00\"]}",
+        ),
+        (
+            "with a fault in another member",
+            b"{\"sub\":\"1\",\"username\":\"x\",\"exp\":9999999999,\"y\":[01]}",
         ),
         (
             "with a lone surrogate",
@@ -260,6 +272,8 @@ fn headers(signer: &Signer) -> Vec<Case> {
         ("alg a number", r#"{"alg":256}"#),
         ("alg an array", r#"{"alg":["HS256"]}"#),
         ("an array", r#"["alg","HS256"]"#),
+        ("an array of its value", r#"["HS256"]"#),
+        ("an array of its value and null", r#"["HS256",null]"#),
         ("a string", r#""HS256""#),
         ("no JSON", "HS256"),
         ("bytes behind it", r#"{"alg":"HS256"}x"#),
@@ -390,6 +404,7 @@ fn times(signer: &Signer) -> Vec<Case> {
 fn subjects(signer: &Signer) -> Vec<Case> {
     let token = |name: &str, value: &str| signer.sign(HEADER, claims(&[(name, value)]));
     let mut cases = Vec::new();
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     let subs = [
         "",
         "null",
@@ -413,13 +428,19 @@ fn subjects(signer: &Signer) -> Vec<Case> {
         "\"1\\n\"",
         "\"1\\u0000\"",
         "\"\u{0661}\"",
+        "1e999",
+        deep.as_str(),
     ];
     for (claim, values) in [
         ("sub", &subs[..]),
-        ("username", &["", "null", "1", "true", "[]", "{}"]),
+        ("username", &["", "null", "1", "1e999", "true", "[]", "{}"]),
     ] {
         for value in values {
-            let shown = if value.is_empty() { "absent" } else { value };
+            let shown = match *value {
+                "" => "absent",
+                deep if deep.starts_with("[[") => "200 nested arrays",
+                value => value,
+            };
             cases.push(refused_token(
                 format!("{claim} {shown}"),
                 &token(claim, value),
