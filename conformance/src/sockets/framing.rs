@@ -50,6 +50,10 @@ pub fn checks() -> Vec<Check> {
         check("HTTP/1.0 without Host is answered", http_1_0_without_host),
         check("an absolute target is answered", absolute_target),
         check(
+            "an upgrade that is not offered is ignored",
+            upgrade_is_ignored,
+        ),
+        check(
             "header names in any case, values with blanks around",
             header_spelling,
         ),
@@ -64,7 +68,7 @@ fn chunks(probe: &Probe) -> Verdict {
         "{}Transfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n",
         create_head(probe)
     );
-    let body = "8;name=value\r\n{\"body\":\r\n0A;q=\"a;b\\\"c\";flag\r\n\"chunks abc\r\n000003\r\n \u{e9}\r\n2\r\n\"}\r\n0;last\r\nX-Sum: 1\r\nX-Other: 2\r\n\r\n";
+    let body = "8;name=value\r\n{\"body\":\r\n0B;q=\"a;b\\\"c\";flag\r\n\"chunks abc\r\n000003\r\n \u{e9}\r\n2\r\n\"}\r\n0;last\r\nX-Sum: 1\r\nX-Other: 2\r\n\r\n";
     // The two-byte letter sits whole in its chunk; the next check cuts letters.
     connection.send([head.as_bytes(), body.as_bytes()].concat())?;
     created_on(probe, &mut connection, "chunks abc \u{e9}")?;
@@ -209,14 +213,16 @@ fn get_with_a_body(probe: &Probe) -> Verdict {
     answered_or_closed(probe, &mut connection)
 }
 
+/// What stands behind the last request of a connection is not answered.
 fn close(probe: &Probe) -> Verdict {
-    for target in ["/posts/1", "/nope"] {
+    for (target, value) in [
+        ("/posts/1", "close"),
+        ("/nope", "close"),
+        ("/posts/1", "keep-alive, Close"),
+    ] {
         let mut connection = probe.connect()?;
-        connection.send(
-            Request::get(target)
-                .header("Connection", "close")
-                .bytes(&probe.base),
-        )?;
+        let request = Request::get(target).header("Connection", value);
+        connection.send([request.bytes(&probe.base), get(probe, "/posts/1")].concat())?;
         let response = connection.receive("GET")?;
         expect::equal("connection", response.header("connection"), Some("close"))?;
         connection.expect_close(CLOSE_WITHIN)?;
@@ -277,6 +283,19 @@ fn absolute_target(probe: &Probe) -> Verdict {
         "GET http://{host}/posts/1?x HTTP/1.1\r\nHost: {host}\r\n\r\n"
     ))?;
     expect::post(&connection.receive("GET")?, 1)
+}
+
+fn upgrade_is_ignored(probe: &Probe) -> Verdict {
+    for upgrade in ["h2c", "websocket"] {
+        let request = Request::get("/posts/1")
+            .header("Connection", "Upgrade")
+            .header("Upgrade", upgrade);
+        let mut connection = probe.connect()?;
+        connection.send(request.bytes(&probe.base))?;
+        expect::post(&connection.receive("GET")?, 1)?;
+        serves_on(probe, &mut connection)?;
+    }
+    Ok(())
 }
 
 fn header_spelling(probe: &Probe) -> Verdict {

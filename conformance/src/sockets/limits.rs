@@ -22,6 +22,15 @@ pub fn checks() -> Vec<Check> {
         ),
         check("a target of 256 KiB: refused and closed", large_target),
         check("an upload of 1 MiB gets its 413", large_upload),
+        check(
+            "a chunk's extension of 256 KiB: refused and closed",
+            large_chunk_extension,
+        ),
+        check("trailers of 256 KiB: refused and closed", large_trailers),
+        check(
+            "a body in 16,384 chunks with long extensions: answered or refused",
+            padded_chunks,
+        ),
         check("a head that never ends: 408 and closed", endless_head).waits(),
         check("a head that trickles: 408 and closed", trickling_head).waits(),
         check(
@@ -75,6 +84,51 @@ fn large_target(probe: &Probe) -> Verdict {
 fn large_upload(probe: &Probe) -> Verdict {
     let request = probe.create_request(" ".repeat(1024 * 1024));
     expect::error(&probe.send(&request)?, 413, "request body too large")
+}
+
+fn large_chunk_extension(probe: &Probe) -> Verdict {
+    let mut connection = probe.connect()?;
+    connection.send(format!(
+        "{}Transfer-Encoding: chunked\r\n\r\n",
+        create_head(probe)
+    ))?;
+    connection.send_some(format!(
+        "c;x={}\r\n{{\"body\":\"x\"}}\r\n0\r\n\r\n",
+        "x".repeat(OVERSIZED_HEAD_BYTES)
+    ));
+    expect_refused(&mut connection, &[400, 413, 431], false)
+}
+
+fn large_trailers(probe: &Probe) -> Verdict {
+    let mut connection = probe.connect()?;
+    connection.send(format!(
+        "{}Transfer-Encoding: chunked\r\n\r\n",
+        create_head(probe)
+    ))?;
+    connection.send_some("c\r\n{\"body\":\"x\"}\r\n0\r\n");
+    connection.send_some("X-Trailer: x\r\n".repeat(OVERSIZED_HEAD_BYTES / 14));
+    connection.send_some("\r\n");
+    expect_refused(&mut connection, &[400, 413, 431], false)
+}
+
+/// Sixteen kilobytes that take four megabytes to say: a limit on the body alone does not bound the work.
+fn padded_chunks(probe: &Probe) -> Verdict {
+    let mut connection = probe.connect()?;
+    connection.send(format!(
+        "{}Transfer-Encoding: chunked\r\n\r\n",
+        create_head(probe)
+    ))?;
+    let json = format!("{{\"body\":\"padded\"}}{}", " ".repeat(16_384 - 17));
+    let extension = "x".repeat(250);
+    for byte in json.chars() {
+        connection.send_some(format!("1;{extension}\r\n{byte}\r\n"));
+    }
+    connection.send_some("0\r\n\r\n");
+    let response = connection.receive("POST")?;
+    expect::that([201, 400, 413, 431].contains(&response.status), || {
+        format!("got {response}")
+    })?;
+    expect::json_type(&response)
 }
 
 fn timed_out(connection: &mut Connection, started: Instant, limit: Duration) -> Verdict {

@@ -9,7 +9,7 @@ use crate::probe::Probe;
 const BODY: &str = "{\"body\":\"x\"}";
 
 /// Headers of a create whose body is `BODY`, 12 bytes, which must get 400.
-const AMBIGUOUS: [(&str, &str); 6] = [
+const AMBIGUOUS: &[(&str, &str)] = &[
     (
         "content-length twice, the same",
         "Content-Length: 12\r\nContent-Length: 12\r\n",
@@ -34,10 +34,14 @@ const AMBIGUOUS: [(&str, &str); 6] = [
 ];
 
 /// The same, but any refusal will do: the contract does not name them.
-const UNREADABLE: [(&str, &str); 10] = [
+const UNREADABLE: &[(&str, &str)] = &[
     ("content-length with a sign", "Content-Length: +12\r\n"),
     ("content-length below zero", "Content-Length: -1\r\n"),
     ("content-length in hex", "Content-Length: 0xc\r\n"),
+    (
+        "content-length with a blank inside",
+        "Content-Length: 1 2\r\n",
+    ),
     ("content-length empty", "Content-Length: \r\n"),
     (
         "content-length beyond 64 bits",
@@ -48,30 +52,66 @@ const UNREADABLE: [(&str, &str); 10] = [
         "Transfer-Encoding: xchunked\r\n",
     ),
     (
+        "identity as transfer-encoding",
+        "Transfer-Encoding: identity\r\n",
+    ),
+    ("an empty transfer-encoding", "Transfer-Encoding: \r\n"),
+    (
         "chunked not the last",
         "Transfer-Encoding: chunked, gzip\r\n",
     ),
+    ("chunked twice", "Transfer-Encoding: chunked, chunked\r\n"),
+    (
+        "chunked in two headers",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+    ),
+    (
+        "chunked and a vertical tab",
+        "Transfer-Encoding: \x0bchunked\r\n",
+    ),
     ("a blank before the colon", "Content-Length : 12\r\n"),
+    (
+        "a blank before a name",
+        "X: y\r\n\x0bContent-Length: 12\r\n",
+    ),
     (
         "a header without a colon",
         "Content-Length: 12\r\nbroken\r\n",
     ),
-    ("a NUL in a header", "Content-Length: 12\r\nX-Y: a\0b\r\n"),
+    ("a header without a name", "Content-Length: 12\r\n: x\r\n"),
+    (
+        "a name that is no token",
+        "Content-Length: 12\r\nX(Y): z\r\n",
+    ),
+    ("a NUL in a name", "Content-Length: 12\r\nX\0Y: z\r\n"),
+    ("a NUL in a value", "Content-Length: 12\r\nX-Y: a\0b\r\n"),
+    (
+        "a bare CR in a value",
+        "Content-Length: 12\r\nX-Y: a\rb\r\n",
+    ),
+    (
+        "a bare CR that hides a header",
+        "X-Y: a\rContent-Length: 12\r\n",
+    ),
 ];
 
-const BAD_CHUNKS: [(&str, &str); 6] = [
+const BAD_CHUNKS: &[(&str, &str)] = &[
     ("no hex", "xyz\r\n"),
     ("negative", "-1\r\n"),
     ("a sign", "+c\r\n{\"body\":\"x\"}\r\n0\r\n\r\n"),
     ("beyond 64 bits", "fffffffffffffffff\r\nx"),
     ("empty", "\r\n"),
+    ("empty, behind a chunk", "c\r\n{\"body\":\"x\"}\r\n\r\n"),
+    ("an extension alone", ";x=y\r\n"),
+    ("a prefix", "0xc\r\n{\"body\":\"x\"}\r\n0\r\n\r\n"),
+    ("a bare CR in its line", "c\r{\"body\":\"x\"}\r\n0\r\n\r\n"),
     (
         "too short for its data",
         "5\r\n{\"body\":\"x\"}\r\n0\r\n\r\n",
     ),
 ];
 
-const GARBAGE: [(&str, &[u8]); 9] = [
+const GARBAGE: &[(&str, &[u8])] = &[
     ("binary", b"\x00\x01\x02\xff\xfe\r\n\r\n"),
     (
         "a TLS hello",
@@ -93,6 +133,18 @@ const GARBAGE: [(&str, &[u8]); 9] = [
         b"G\x01T /feed HTTP/1.1\r\nHost: x\r\n\r\n",
     ),
     (
+        "a NUL in the target",
+        b"GET /fe\0ed HTTP/1.1\r\nHost: x\r\n\r\n",
+    ),
+    (
+        "a CR in the target",
+        b"GET /fe\red HTTP/1.1\r\nHost: x\r\n\r\n",
+    ),
+    (
+        "a version in lower case",
+        b"GET /feed http/1.1\r\nHost: x\r\n\r\n",
+    ),
+    (
         "two blanks in the target",
         b"GET /feed ? x HTTP/1.1\r\nHost: x\r\n\r\n",
     ),
@@ -106,7 +158,7 @@ pub fn checks() -> Vec<Check> {
         ),
         check("the HTTP/2 preface is refused", http_2_preface),
     ];
-    for (name, headers) in AMBIGUOUS {
+    for &(name, headers) in AMBIGUOUS {
         checks.push(create_refused(
             format!("{name}: 400 and closed"),
             headers,
@@ -114,7 +166,7 @@ pub fn checks() -> Vec<Check> {
             &[400],
         ));
     }
-    for (name, headers) in UNREADABLE {
+    for &(name, headers) in UNREADABLE {
         checks.push(create_refused(
             format!("{name}: refused and closed"),
             headers,
@@ -122,7 +174,7 @@ pub fn checks() -> Vec<Check> {
             &[400, 413, 501],
         ));
     }
-    for (name, chunks) in BAD_CHUNKS {
+    for &(name, chunks) in BAD_CHUNKS {
         checks.push(create_refused(
             format!("a chunk size, {name}: refused and closed"),
             "Transfer-Encoding: chunked\r\n",
@@ -130,7 +182,7 @@ pub fn checks() -> Vec<Check> {
             &[400, 413],
         ));
     }
-    for (name, bytes) in GARBAGE {
+    for &(name, bytes) in GARBAGE {
         checks.push(Check::new(
             Group::Sockets,
             format!("garbage, {name}: refused and closed"),
