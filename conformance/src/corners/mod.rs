@@ -1,10 +1,11 @@
-//! Every row and sentence of the contract. What one request can show is a row of a table (`routes`, `tokens`, `bodies`), which
+//! Every row and sentence of the contract. What one request can show is a row of a table (`routes`, `tokens`, `json`, `text`), which
 //! the corpus shares; what takes several is in `behaviour`.
 
 mod behaviour;
-pub mod bodies;
-pub mod routes;
-pub mod tokens;
+mod json;
+mod routes;
+mod text;
+mod tokens;
 
 use crate::case::Case;
 use crate::check::Check;
@@ -14,7 +15,8 @@ use crate::token::Signer;
 pub fn cases(signer: &Signer) -> Vec<Case> {
     let mut cases = routes::cases(signer);
     cases.extend(tokens::cases(signer));
-    cases.extend(bodies::cases(signer));
+    cases.extend(json::cases(signer));
+    cases.extend(text::cases(signer));
     cases
 }
 
