@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod error;
+mod json;
 pub mod microcache;
 pub mod post_body;
 pub mod post_id;

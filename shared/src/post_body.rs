@@ -1,12 +1,12 @@
 //! The request body of a create: `{"body":"…"}`.
 
-use std::borrow::Cow;
 use std::fmt;
 
+use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::ApiError;
+use crate::{ApiError, json};
 
 pub const MAX_POST_CHARS: usize = 500;
 
@@ -16,23 +16,12 @@ pub const MAX_REQUEST_BODY_BYTES: usize = 16_384;
 /// Takes the text of a new post out of a request body: valid JSON, then `body` present, a string
 /// and not blank, then its length. Returns the trimmed text.
 pub fn parse_post_body(request_body: &[u8]) -> Result<String, ApiError> {
-    let json = std::str::from_utf8(request_body).map_err(|_| ApiError::MalformedJson)?;
-    let mut deserializer = serde_json::Deserializer::from_str(json);
-    let member = deserializer
-        .deserialize_any(BodyMember)
-        .and_then(|member| deserializer.end().map(|()| member))
-        .map_err(|_| ApiError::MalformedJson)?;
-    if has_lone_surrogate(json.as_bytes()) {
-        return Err(ApiError::MalformedJson);
-    }
-
-    let raw = member.ok_or(ApiError::BodyRequired)?.get();
-    if !raw.starts_with('"') {
+    let document = json::parse_document(request_body).ok_or(ApiError::MalformedJson)?;
+    if !document.starts_with('{') {
         return Err(ApiError::BodyRequired);
     }
-    let text: Cow<'_, str> = serde_json::from_str::<CowStr>(raw)
-        .map_err(|_| ApiError::MalformedJson)?
-        .0;
+    let BodyMember(body) = serde_json::from_str(document).map_err(|_| ApiError::MalformedJson)?;
+    let text = body.and_then(json::string).ok_or(ApiError::BodyRequired)?;
     let trimmed = text.trim_matches(is_js_whitespace);
     if trimmed.is_empty() {
         return Err(ApiError::BodyRequired);
@@ -63,87 +52,33 @@ fn is_js_whitespace(c: char) -> bool {
     )
 }
 
-#[derive(serde::Deserialize)]
-struct CowStr<'a>(#[serde(borrow)] Cow<'a, str>);
+/// The last `body` member of an object, as it stands there.
+struct BodyMember<'a>(Option<&'a RawValue>);
 
-/// Picks the raw text of the last `body` member out of any JSON document.
-///
-/// The other members are passed over by `IgnoredAny`, which checks their grammar without
-/// recursion: deep nesting costs no stack.
-struct BodyMember;
+impl<'de> Deserialize<'de> for BodyMember<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = BodyMember<'de>;
 
-impl<'de> Visitor<'de> for BodyMember {
-    type Value = Option<&'de RawValue>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON document")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut body = None;
-        while let Some(CowStr(key)) = map.next_key()? {
-            if key == "body" {
-                body = Some(map.next_value::<&RawValue>()?);
-            } else {
-                map.next_value::<IgnoredAny>()?;
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut body = None;
+                while let Some(key) = map.next_key::<String>()? {
+                    if key == "body" {
+                        body = Some(map.next_value::<&RawValue>()?);
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+                Ok(BodyMember(body))
             }
         }
-        Ok(body)
+        deserializer.deserialize_map(Members)
     }
-
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(None)
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(None)
-    }
-}
-
-/// Whether a valid JSON document has a `\u` escape of half a surrogate pair: such a string is not
-/// Unicode text, and serde_json lets it pass in members that it skips. In valid JSON a backslash
-/// stands only in strings, so the escapes can be found without parsing again.
-fn has_lone_surrogate(json: &[u8]) -> bool {
-    let code_unit = |at: usize| -> Option<u16> {
-        let escape = json.get(at..at + 6)?;
-        let hex = std::str::from_utf8(escape.strip_prefix(b"\\u")?).ok()?;
-        u16::from_str_radix(hex, 16).ok()
-    };
-    let mut at = 0;
-    while let Some(found) = json[at..].iter().position(|&byte| byte == b'\\') {
-        at += found;
-        at += match code_unit(at) {
-            Some(0xd800..=0xdbff) => match code_unit(at + 6) {
-                Some(0xdc00..=0xdfff) => 12,
-                _ => return true,
-            },
-            Some(0xdc00..=0xdfff) => return true,
-            Some(_) => 6,
-            None => 2,
-        };
-    }
-    false
 }
 
 #[cfg(test)]
@@ -185,6 +120,7 @@ mod tests {
             "\"body\"",
             "1",
             "1.5",
+            "-1e999",
             "-1",
             "true",
             r#"{"body":null}"#,

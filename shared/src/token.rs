@@ -3,12 +3,12 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use sha2::Sha256;
 
-use crate::ApiError;
 use crate::post_id::parse_id;
+use crate::{ApiError, json};
 
 /// Longer tokens are refused unread: ours are under 300 bytes.
 const MAX_TOKEN_BYTES: usize = 4_096;
@@ -84,20 +84,22 @@ impl Keys {
     }
 
     fn verify(&self, token: &[u8], now_ms: i64) -> Result<User, ApiError> {
-        let claims = self
-            .verified_claims(token, now_ms)
-            .ok_or(ApiError::InvalidToken)?;
-        let (Some(Value::String(sub)), Some(Value::String(username))) =
-            (claims.sub, claims.username)
-        else {
-            return Err(ApiError::InvalidTokenPayload);
+        let claims = self.signed_claims(token).ok_or(ApiError::InvalidToken)?;
+        let claims: Claims<'_> = parse_object(&claims).ok_or(ApiError::InvalidToken)?;
+        if !claims.is_valid_at(now_ms).unwrap_or(false) {
+            return Err(ApiError::InvalidToken);
+        }
+        let user = || {
+            Some(User {
+                id: parse_id(&json::string(claims.sub?)?)?,
+                username: json::string(claims.username?)?,
+            })
         };
-        let id = parse_id(&sub).ok_or(ApiError::InvalidTokenPayload)?;
-        Ok(User { id, username })
+        user().ok_or(ApiError::InvalidTokenPayload)
     }
 
-    /// The claims of a token whose signature, structure, algorithm and times are all good.
-    fn verified_claims(&self, token: &[u8], now_ms: i64) -> Option<Claims> {
+    /// The bytes of a token's claims, once signature, structure and algorithm are good.
+    fn signed_claims(&self, token: &[u8]) -> Option<Vec<u8>> {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
@@ -129,20 +131,12 @@ impl Keys {
         }
 
         let header = URL_SAFE_NO_PAD.decode(&token[..first]).ok()?;
-        let header: Header = serde_json::from_slice(&header).ok()?;
+        let header: Header<'_> = parse_object(&header)?;
         // RFC 7515, section 4.1.11: an extension that is not understood refuses the token.
-        if header.alg != "HS256" || header.crit.is_some() {
+        if json::string(header.alg)? != "HS256" || header.crit.is_some() {
             return None;
         }
-
-        let claims = URL_SAFE_NO_PAD.decode(&token[first + 1..second]).ok()?;
-        let claims: Claims = serde_json::from_slice(&claims).ok()?;
-        let now_s = now_ms as f64 / 1_000.0;
-        let not_yet = match &claims.nbf {
-            None => false,
-            Some(nbf) => nbf.as_f64()? > now_s,
-        };
-        (claims.exp > now_s && !not_yet).then_some(claims)
+        URL_SAFE_NO_PAD.decode(&token[first + 1..second]).ok()
     }
 }
 
@@ -150,25 +144,51 @@ fn mac_of(secret: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(secret).expect("HMAC takes a key of any length")
 }
 
+/// Values stay as they stand: what is not looked at may be any JSON.
 #[derive(Deserialize)]
-struct Header {
-    alg: String,
-    crit: Option<Value>,
+struct Header<'a> {
+    #[serde(borrow)]
+    alg: &'a RawValue,
+    #[serde(borrow, default, deserialize_with = "present")]
+    crit: Option<&'a RawValue>,
 }
 
-/// `sub` and `username` of any type: a wrong one has an error of its own.
 #[derive(Deserialize)]
-struct Claims {
-    exp: f64,
-    #[serde(default, deserialize_with = "present")]
-    nbf: Option<Value>,
-    sub: Option<Value>,
-    username: Option<Value>,
+struct Claims<'a> {
+    #[serde(borrow)]
+    exp: &'a RawValue,
+    #[serde(borrow, default, deserialize_with = "present")]
+    nbf: Option<&'a RawValue>,
+    #[serde(borrow)]
+    sub: Option<&'a RawValue>,
+    #[serde(borrow)]
+    username: Option<&'a RawValue>,
+}
+
+impl Claims<'_> {
+    /// `None`: a time is not a finite number.
+    fn is_valid_at(&self, now_ms: i64) -> Option<bool> {
+        let seconds = |value: &RawValue| serde_json::from_str::<f64>(value.get()).ok();
+        let now_s = now_ms as f64 / 1_000.0;
+        let begun = match self.nbf {
+            None => true,
+            Some(nbf) => seconds(nbf)? <= now_s,
+        };
+        Some(begun && seconds(self.exp)? > now_s)
+    }
 }
 
 /// Tells `"nbf":null` (a wrong type) from no `nbf` at all.
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// A struct out of a JSON object; serde would read one out of an array, too.
+fn parse_object<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
+    let document = json::parse_document(bytes)?;
+    document
+        .starts_with('{')
+        .then(|| serde_json::from_str(document).ok())?
 }
 
 #[cfg(test)]
@@ -300,6 +320,7 @@ mod tests {
             r#"{"alg":"hs256"}"#,
             r#"{"typ":"JWT"}"#,
             "[]",
+            r#"["HS256",null]"#,
             "{",
             r#"{"alg":"HS256","crit":["x"]}"#,
             r#"{"alg":["HS256"]}"#,
@@ -340,6 +361,28 @@ mod tests {
     }
 
     #[test]
+    fn claims_are_one_object_of_sound_json() {
+        for claims in [
+            r#"[1800000060,null,"7","ada"]"#.as_bytes(),
+            b"{\"sub\":\"7\",\"username\":\"ada\",\"exp\":1800000060,\"y\":\"\xc0\x80\"}",
+            br#"{"sub":"7","username":"ada","exp":1800000060,"y":["\udc00"]}"#,
+            br#"{"sub":"7","username":"ada","exp":1800000060} x"#,
+        ] {
+            let signed = format!(
+                "{}.{}",
+                URL_SAFE_NO_PAD.encode(HEADER),
+                URL_SAFE_NO_PAD.encode(claims)
+            );
+            let signature = mac_of(b"a secret")
+                .chain_update(&signed)
+                .finalize()
+                .into_bytes();
+            let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature));
+            assert_eq!(check(&token), Err(ApiError::InvalidToken));
+        }
+    }
+
+    #[test]
     fn a_sound_token_with_odd_claims_has_an_error_of_its_own() {
         for claims in [
             r#""sub":7,"username":"ada""#,
@@ -353,6 +396,9 @@ mod tests {
             r#""sub":"7""#,
             r#""sub":"7","username":null"#,
             r#""sub":"7","username":1"#,
+            r#""sub":"7","username":1e999"#,
+            r#""sub":1e999,"username":"ada""#,
+            r#""sub":[[[]]],"username":"ada""#,
         ] {
             let token = raw_token(HEADER, &format!(r#"{{{claims},"exp":1800000060}}"#));
             assert_eq!(

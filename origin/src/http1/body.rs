@@ -89,8 +89,10 @@ impl Incoming {
         let Some(line_bytes) = self.line(input)? else {
             return Ok(0);
         };
+        // httparse reads a line without a digit as size 0: the end of a body that has not ended.
+        let has_digit = input[0].is_ascii_hexdigit();
         match httparse::parse_chunk_size(&input[..line_bytes]) {
-            Ok(httparse::Status::Complete((taken, size))) if taken == line_bytes => {
+            Ok(httparse::Status::Complete((taken, size))) if has_digit && taken == line_bytes => {
                 if size > (self.max_bytes - self.received.len()) as u64 {
                     return Err(ApiError::RequestBodyTooLarge);
                 }
@@ -192,6 +194,8 @@ mod tests {
     fn a_broken_chunk_is_a_bad_request() {
         for bad in [
             "x\r\n",
+            ";x=y\r\n",
+            " 4\r\n",
             "-1\r\n",
             "4\r\nWikiX",
             "4\nWiki\r\n",
