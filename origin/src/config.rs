@@ -19,11 +19,14 @@ Environment:
   JWT_SECRET_PREVIOUS    verifies tokens too, while secrets are rotated
   HOST                   address to listen on [127.0.0.1]
   PORT                   port to listen on [3000]
+                         (both unused where a service manager passes sockets: LISTEN_FDS)
   WORKERS                threads, each with its own event loop [one per core]
   MAX_CONNECTIONS        open connections; one more is answered 503 [from the file limit]
   HEAD_TIMEOUT_MS        time to send a request's head [10000]
   BODY_TIMEOUT_MS        time to send a request's body [30000]
   IDLE_TIMEOUT_MS        time between two requests of a connection [90000]
+  DRAIN_MS               on SIGTERM, time in which an idle connection may send one more
+                         request before it is closed [0]
   WRITE_TIMEOUT_MS       time without progress of a response [30000]
   LOG_REQUESTS           1: one line per request [0]
   LOG_FORMAT             pretty or json [pretty on a terminal, else json]
@@ -37,6 +40,7 @@ pub struct Config {
     pub workers: usize,
     pub max_connections: Option<usize>,
     pub limits: Limits,
+    pub drain_time: Duration,
     pub log_requests: bool,
 }
 
@@ -127,6 +131,7 @@ impl Config {
                 idle_timeout: env.ms("IDLE_TIMEOUT_MS", 90_000)?,
                 write_timeout: env.ms("WRITE_TIMEOUT_MS", 30_000)?,
             },
+            drain_time: Duration::from_millis(env.number("DRAIN_MS", 0..=3_600_000)?.unwrap_or(0)),
             log_requests: env.switch("LOG_REQUESTS")?,
         })
     }
@@ -221,6 +226,7 @@ mod tests {
             ("HOST", "example.org"),
             ("WORKERS", "0"),
             ("IDLE_TIMEOUT_MS", "-1"),
+            ("DRAIN_MS", "soon"),
             ("LOG_REQUESTS", "yes"),
         ] {
             let message = read(&[&good[..], &[(name, value)]].concat()).err().unwrap();

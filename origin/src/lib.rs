@@ -9,4 +9,5 @@ pub mod logging;
 pub mod seed;
 pub mod serve;
 pub mod store;
+pub mod supervisor;
 pub mod token;

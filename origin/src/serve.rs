@@ -6,13 +6,14 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use shared::token::Keys;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::runtime::{self, Runtime};
+use tokio::runtime::{self, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
@@ -21,9 +22,10 @@ use crate::http::{self, App};
 use crate::http1::{self, Drain, Limits};
 use crate::store::target::Target;
 use crate::store::{Database, OpenError, sqlite};
+use crate::supervisor;
 
-/// What a worker has left for its connections when the process is told to stop: less than the ten
-/// seconds after which a supervisor kills.
+/// What a request in flight has left when idle connections are closed: less than the ten seconds
+/// after which a supervisor kills.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// The kernel cuts it to `net.core.somaxconn`.
@@ -40,6 +42,8 @@ pub enum ServeError {
     PortInUse(SocketAddr),
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, io::Error),
+    #[error("cannot use the sockets that the service manager passed: {0}")]
+    Passed(io::Error),
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
 }
@@ -56,8 +60,11 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
             signal(SignalKind::interrupt())?,
         )
     };
-    let listeners = listen(&runtime, config.address, config.workers)?;
-    let address = listeners[0].local_addr()?;
+    let (address, listeners) = match supervisor::listeners(config.workers) {
+        Ok(Some(passed)) => passed,
+        Ok(None) => listen(&runtime, config.address, config.workers)?,
+        Err(fault) => return Err(ServeError::Passed(fault)),
+    };
     let database = Arc::new(runtime.block_on(open(&config.target))?);
 
     let max_connections = config
@@ -66,10 +73,11 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
     let drain = Arc::new(Drain::default());
     let config = Arc::new(config);
     let started = Instant::now();
-    let workers = listeners
+    let (workers, starts): (Vec<_>, Vec<_>) = listeners
         .into_iter()
         .enumerate()
         .map(|(number, listener)| {
+            let (report_start, start) = mpsc::sync_channel(1);
             let worker = Worker {
                 config: config.clone(),
                 database: database.clone(),
@@ -79,13 +87,23 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
             };
             thread::Builder::new()
                 .name(format!("worker-{number}"))
-                .spawn(move || worker.run(listener))
+                .spawn(move || worker.run(listener, report_start))
+                .map(|thread| (thread, start))
         })
-        .collect::<io::Result<Vec<_>>>()?;
+        .collect::<io::Result<_>>()?;
+    let event_loops: Vec<Handle> = starts.iter().flat_map(mpsc::Receiver::recv).collect();
+    if event_loops.len() < workers.len() {
+        drain.begin();
+        drain.close_idle();
+        join(workers)?;
+        return Err(ServeError::Start(io::Error::other("a worker ended")));
+    }
     info!(%address, workers = config.workers, store = %config.target, "serving");
     ready(address);
+    supervisor::ready();
 
     let stopped = runtime.block_on(async {
+        tokio::spawn(supervisor::keep_watchdog_calm(event_loops));
         let mut next_signal = async || {
             tokio::select! {
                 _ = terminate.recv() => "SIGTERM",
@@ -94,14 +112,15 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
         };
         let signal = next_signal().await;
         info!(signal, "stopping: finishing what is in flight");
+        supervisor::stopping();
         drain.begin();
-        let joined = tokio::task::spawn_blocking(move || {
-            workers.into_iter().try_for_each(|worker| {
-                worker
-                    .join()
-                    .unwrap_or_else(|_| Err(io::Error::other("a worker panicked")))
-            })
+        tokio::spawn(async move {
+            if signal == "SIGTERM" {
+                tokio::time::sleep(config.drain_time).await;
+            }
+            drain.close_idle();
         });
+        let joined = tokio::task::spawn_blocking(move || join(workers));
         tokio::select! {
             joined = joined => joined.unwrap_or_else(|fault| Err(fault.into())),
             signal = next_signal() => {
@@ -115,6 +134,14 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
     }
     info!("stopped");
     Ok(stopped?)
+}
+
+fn join(workers: Vec<thread::JoinHandle<io::Result<()>>>) -> io::Result<()> {
+    workers.into_iter().try_for_each(|worker| {
+        worker
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("a worker panicked")))
+    })
 }
 
 fn event_loop() -> io::Result<Runtime> {
@@ -133,7 +160,7 @@ fn listen(
     runtime: &Runtime,
     address: SocketAddr,
     workers: usize,
-) -> Result<Vec<std::net::TcpListener>, ServeError> {
+) -> Result<(SocketAddr, Vec<std::net::TcpListener>), ServeError> {
     let _guard = runtime.enter();
     let explain = |fault: io::Error| match fault.kind() {
         io::ErrorKind::AddrInUse => ServeError::PortInUse(address),
@@ -152,14 +179,13 @@ fn listen(
     };
     // A shared port would be shared with another server's too: asking for it alone, first, finds out.
     let alone = bind(address, false).map_err(explain)?;
-    if workers == 1 {
-        return Ok(vec![alone]);
-    }
     let address = alone.local_addr().map_err(explain)?;
+    if workers == 1 {
+        return Ok((address, vec![alone]));
+    }
     drop(alone);
-    (0..workers)
-        .map(|_| bind(address, true).map_err(explain))
-        .collect()
+    let shared = (0..workers).map(|_| bind(address, true).map_err(explain));
+    Ok((address, shared.collect::<Result<_, _>>()?))
 }
 
 struct Worker {
@@ -171,7 +197,11 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(self, listener: std::net::TcpListener) -> io::Result<()> {
+    fn run(
+        self,
+        listener: std::net::TcpListener,
+        report_start: mpsc::SyncSender<Handle>,
+    ) -> io::Result<()> {
         event_loop()?.block_on(async {
             let listener = TcpListener::from_std(listener)?;
             let store = self.database.worker().map_err(io::Error::other)?;
@@ -186,13 +216,14 @@ impl Worker {
             });
             let router = http::router(app);
             let open = Arc::new(AtomicUsize::new(0));
+            let _ = report_start.send(Handle::current());
 
             tokio::select! {
                 () = self.accept(&listener, router, &open) => {}
                 () = self.drain.begun() => {}
             }
             drop(listener);
-            let deadline = Instant::now() + DRAIN_TIMEOUT;
+            let deadline = Instant::now() + self.config.drain_time + DRAIN_TIMEOUT;
             while open.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }

@@ -37,16 +37,24 @@ const READ_BUFFER_BYTES: usize = 65_536;
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 1 << 20;
 
-/// Tells the connections that the server is going down: idle ones close, busy ones answer first.
+/// Tells the connections that the server is going down. First each is closed behind its next
+/// response; then, when the server waits no longer, those that are idle close too.
 #[derive(Default)]
 pub struct Drain {
     begun: AtomicBool,
+    begins: Notify,
+    closes_idle: AtomicBool,
     notify: Arc<Notify>,
 }
 
 impl Drain {
     pub fn begin(&self) {
         self.begun.store(true, Ordering::SeqCst);
+        self.begins.notify_waiters();
+    }
+
+    pub fn close_idle(&self) {
+        self.closes_idle.store(true, Ordering::SeqCst);
         self.notify.notify_waiters();
     }
 
@@ -56,7 +64,7 @@ impl Drain {
 
     /// Resolves when the drain begins.
     pub async fn begun(&self) {
-        let notified = self.notify.notified();
+        let notified = self.begins.notified();
         if !self.has_begun() {
             notified.await;
         }
@@ -216,7 +224,7 @@ impl Connection {
             self.enter(Phase::Head, self.limits.head_timeout);
         } else {
             self.input.release();
-            if self.drain.has_begun() {
+            if self.drain.closes_idle.load(Ordering::SeqCst) {
                 return Ok(Some(Ending::Close));
             }
             self.enter(Phase::Idle, self.limits.idle_timeout);

@@ -1,0 +1,3 @@
+//! What `deploy/` promises, tried with the real programs.
+
+mod supervised;
