@@ -6,9 +6,12 @@
 pub mod api;
 pub mod error;
 mod json;
+pub mod etag;
+pub mod failover;
 pub mod microcache;
 pub mod post_body;
 pub mod post_id;
+pub mod route;
 pub mod timestamp;
 pub mod token;
 

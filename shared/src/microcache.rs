@@ -223,6 +223,12 @@ impl<V> Slot<V> {
         self.outdated_number = self.last_number;
     }
 
+    /// The fetch that others wait for has been lost on the way: the next request may start another
+    /// without waiting for the lease to end. Should it come back all the same, it counts as usual.
+    pub fn lost(&mut self) {
+        self.running = None;
+    }
+
     /// What is held, however old it is: to ask the source whether it has changed.
     pub fn held(&self) -> Option<&V> {
         self.held.as_ref().map(|held| &held.value)
@@ -357,6 +363,16 @@ mod tests {
         assert!(slot.store(late, 8));
         // Five seconds old by now, so it is nothing to serve, and nobody starts a third.
         assert_eq!(slot.ask(6_001, &POLICY), Answer::Wait);
+    }
+
+    #[test]
+    fn a_fetch_known_to_be_lost_is_replaced_at_once() {
+        let mut slot = Slot::<u64>::default();
+        let _lost = fetch_of(slot.ask(0, &POLICY));
+        slot.lost();
+        let second = fetch_of(slot.ask(1, &POLICY));
+        assert_eq!(slot.ask(2, &POLICY), Answer::Wait);
+        assert!(slot.store(second, 9));
     }
 
     #[test]
