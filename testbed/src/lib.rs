@@ -13,7 +13,9 @@ pub mod net;
 pub mod origin;
 pub mod postgres;
 pub mod process;
+pub mod scripted_origin;
 pub mod server;
+pub mod workerd;
 
 mod error;
 
@@ -22,4 +24,6 @@ pub use error::{Error, Result};
 pub use net::{free_port, wait_until};
 pub use origin::{Origin, OriginConfig};
 pub use postgres::Postgres;
+pub use scripted_origin::ScriptedOrigin;
 pub use server::Server;
+pub use workerd::{WorkerConfig, Workerd};

@@ -23,14 +23,16 @@ impl Server {
         health: &str,
         command: impl Fn(u16) -> Result<Command>,
     ) -> Result<Self> {
-        // Between finding a free port and taking it, someone else may.
-        for _ in 0..3 {
-            match Self::start_on(net::free_port(), name, health, &command) {
-                Err(error) if error.to_string().contains("in use") => {}
-                result => return result,
-            }
-        }
-        Self::start_on(net::free_port(), name, health, command)
+        on_a_free_port(|port| Self::start_on(port, name, health, &command))
+    }
+
+    /// The same for a server whose first answer, whatever it says, is health enough.
+    pub fn start_answering(
+        name: &str,
+        path: &str,
+        command: impl Fn(u16) -> Result<Command>,
+    ) -> Result<Self> {
+        on_a_free_port(|port| Self::start_when(port, name, path, &command, |_| true))
     }
 
     pub fn start_on(
@@ -38,6 +40,16 @@ impl Server {
         name: &str,
         health: &str,
         command: impl Fn(u16) -> Result<Command>,
+    ) -> Result<Self> {
+        Self::start_when(port, name, health, command, |answer| answer.status == 200)
+    }
+
+    fn start_when(
+        port: u16,
+        name: &str,
+        health: &str,
+        command: impl Fn(u16) -> Result<Command>,
+        is_ready: fn(&Answer) -> bool,
     ) -> Result<Self> {
         let mut process = Process::start(name, command(port)?)?;
         let health = format!("http://127.0.0.1:{port}{health}");
@@ -50,7 +62,7 @@ impl Server {
                     "{name} did not start ({status}): {said}"
                 )));
             }
-            Ok(http::get(&health).is_ok_and(|answer| answer.status == 200))
+            Ok(http::get(&health).is_ok_and(|answer| is_ready(&answer)))
         })?;
         Ok(Server { process, port })
     }
@@ -119,4 +131,15 @@ impl Server {
     pub fn kill(&mut self) {
         self.process.kill();
     }
+}
+
+/// Between finding a free port and taking it, someone else may.
+fn on_a_free_port(start: impl Fn(u16) -> Result<Server>) -> Result<Server> {
+    for _ in 0..3 {
+        match start(net::free_port()) {
+            Err(error) if error.to_string().contains("in use") => {}
+            result => return result,
+        }
+    }
+    start(net::free_port())
 }

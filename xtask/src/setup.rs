@@ -1,7 +1,8 @@
 //! Installs what the tasks need and the machine lacks, where that is possible.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use testbed::cache::workspace;
 use testbed::postgres::Programs;
 use testbed::{Error, Result};
 
@@ -35,6 +36,31 @@ pub fn wrk() -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// What builds and runs the edge. Returns the toolchain that compiles for wasm.
+///
+/// The script says what it installs, and finds everything in place the next time.
+pub fn edge() -> Result<String> {
+    let script = workspace().join("edge/setup/tools.sh");
+    let output = Command::new("bash")
+        .arg(&script)
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| Error::new(format!("cannot run {}: {error}", script.display())))?;
+    if !output.status.success() {
+        return Err(Error::new("the edge cannot be built here: see above"));
+    }
+    let variables = String::from_utf8_lossy(&output.stdout);
+    variables
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("export RUSTUP_TOOLCHAIN='")?
+                .strip_suffix('\'')
+        })
+        .map(str::to_owned)
+        .ok_or_else(|| Error::new(format!("{} named no toolchain", script.display())))
 }
 
 /// Debian's package, where this user may install one.

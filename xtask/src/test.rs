@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use testbed::Result;
+use testbed::{Result, workerd};
 
 use crate::cargo::{self, cargo};
 use crate::setup;
@@ -29,9 +29,33 @@ fn run_tests(filter: &[String]) -> Result<()> {
     }
 }
 
+/// The edge compiles for wasm alone, so the lints of the native crates pass it by.
+fn lint_edge(toolchain: &str) -> Result<()> {
+    let mut clippy = cargo(["clippy", "--locked", "--quiet", "--package", "edge"]);
+    clippy
+        .args([
+            "--target",
+            "wasm32-unknown-unknown",
+            "--all-features",
+            "--",
+            "-D",
+            "warnings",
+        ])
+        .env("RUSTUP_TOOLCHAIN", toolchain);
+    let mut probe = cargo(["clippy", "--version"]);
+    probe.env("RUSTUP_TOOLCHAIN", toolchain);
+    if probe.output().is_ok_and(|output| output.status.success()) {
+        cargo::run(clippy)
+    } else {
+        println!("    the toolchain {toolchain} has no clippy: the edge is not checked");
+        Ok(())
+    }
+}
+
 pub fn run(args: &TestArgs) -> Result<()> {
     let start = Instant::now();
     step("set-up", setup::postgres)?;
+    let wasm_toolchain = step("set-up of the edge", setup::edge)?;
     step("formatting", || {
         cargo::run(cargo(["fmt", "--all", "--check"]))
     })?;
@@ -45,6 +69,12 @@ pub fn run(args: &TestArgs) -> Result<()> {
             "-D",
             "warnings",
         ]))
+    })?;
+    step("lints of the edge", || lint_edge(&wasm_toolchain))?;
+    // Here, so that no test has to wait for it.
+    step("build of the edge", || {
+        workerd::edge_modules(&[])?;
+        workerd::edge_modules(workerd::PANIC_ROUTE).map(drop)
     })?;
     if cargo::has("deny") {
         step("licences and sources of dependencies", || {

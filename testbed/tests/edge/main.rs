@@ -1,0 +1,10 @@
+//! The edge on plain workerd, in front of an origin that does as it is told and of the real one.
+
+mod stage;
+
+mod failing_origin;
+mod fresh_and_stale;
+mod headers;
+mod platform;
+mod posts;
+mod writes;
