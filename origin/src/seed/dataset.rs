@@ -313,6 +313,7 @@ fn draw_like_count(random: &mut Random, scale: Scale) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
     use std::collections::HashSet;
 
     #[test]
@@ -338,34 +339,60 @@ mod tests {
     }
 
     #[test]
-    fn known_posts() {
+    fn the_published_responses_follow_from_it() {
         let dataset = Dataset::new(Scale::FULL);
-        let first = dataset.posts().next().unwrap();
-        assert_eq!((first.id, first.user_id, first.like_count), (1, 10_241, 11));
-        assert_eq!(
-            first.body,
-            "Fast tomorrow small bug big droplet. Weird cache really project rarely everything?"
+        let mut feed: Vec<Post> = dataset.posts().skip(499_980).collect();
+        feed.reverse();
+        assert_json(
+            &json!({ "posts": shown(&dataset, &feed) }),
+            include_str!("../../tests/golden/feed.json"),
         );
-        let middle = dataset.posts().nth(249_999).unwrap();
-        assert_eq!(
-            (middle.body.as_str(), middle.like_count),
-            ("Network of debugging release.", 0)
-        );
-        let (mut shortest, mut longest, mut newest_likes, mut unliked) = (usize::MAX, 0, 0, 0);
-        for post in dataset.posts() {
+        for (id, golden) in [
+            (1, include_str!("../../tests/golden/post-1.json")),
+            (250_000, include_str!("../../tests/golden/post-250000.json")),
+            (500_000, include_str!("../../tests/golden/post-500000.json")),
+        ] {
+            let post = dataset.posts().nth(id - 1).unwrap();
+            assert_json(&json!({ "post": shown(&dataset, &[post])[0] }), golden);
+        }
+    }
+
+    fn shown(dataset: &Dataset, posts: &[Post]) -> Vec<Value> {
+        let show = |post: &Post| {
+            json!({
+                "id": post.id,
+                "body": post.body,
+                "created_at": format_ms(post.created_ms),
+                "author": dataset.username(post.user_id),
+                "like_count": post.like_count,
+            })
+        };
+        posts.iter().map(show).collect()
+    }
+
+    fn assert_json(found: &Value, golden: &str) {
+        assert_eq!(*found, golden.parse::<Value>().unwrap());
+    }
+
+    #[test]
+    fn the_published_facts_about_posts_hold() {
+        let (mut shortest, mut longest, mut chars, mut newest_likes, mut unliked, mut most_liked) =
+            (usize::MAX, 0, 0, 0, 0, 0);
+        for post in Dataset::new(Scale::FULL).posts() {
+            assert!(post.body.is_ascii());
             shortest = shortest.min(post.body.len());
             longest = longest.max(post.body.len());
+            chars += post.body.len();
             unliked += u32::from(post.like_count == 0);
+            most_liked = most_liked.max(post.like_count);
             newest_likes += if post.id > 499_980 {
                 post.like_count
             } else {
                 0
             };
         }
-        assert_eq!(
-            (shortest, longest, newest_likes, unliked),
-            (14, 329, 87, 116_142)
-        );
+        assert_eq!((shortest, longest, chars * 10 / 500_000), (14, 329, 1_288));
+        assert_eq!((unliked, most_liked, newest_likes), (116_142, 583, 87));
     }
 
     #[test]

@@ -102,7 +102,7 @@ pub enum Error {
     InUse,
     #[error("is being seeded by another process")]
     Seeding,
-    #[error("interrupted; nothing was changed")]
+    #[error("interrupted; nothing was left half done")]
     Interrupted,
     #[error("the path is not UTF-8, which SQLite needs")]
     NotUtf8,

@@ -9,6 +9,7 @@ use std::{
     fs::{self, File, TryLockError},
     io,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, params};
@@ -113,7 +114,9 @@ fn fill(
 
     progress.step("indexes")?;
     connection.execute_batch(INDEXES)?;
-    connection.execute_batch("COMMIT; ANALYZE")?;
+    // Some builds of SQLite also sample the rows, into a table that not every reader's build knows
+    // and that makes those which do plan a statement again for every new parameter.
+    connection.execute_batch("COMMIT; ANALYZE; DROP TABLE IF EXISTS sqlite_stat4")?;
 
     progress.step("vacuum")?;
     let packed_name = packed.to_str().ok_or_else(|| Error::NotUtf8)?;
@@ -187,7 +190,10 @@ fn retire(path: &Path) -> Result<(), Error> {
 /// Never creates a file.
 fn open_existing(path: &Path) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    Ok(Connection::open_with_flags(path, flags)?)
+    let connection = Connection::open_with_flags(path, flags)?;
+    // Long enough for another's last write, too short to seem stuck.
+    connection.busy_timeout(Duration::from_millis(500))?;
+    Ok(connection)
 }
 
 pub fn content_sha256(
