@@ -17,6 +17,9 @@ Environment:
   SQLITE_PATH            the same as DATABASE_URL=sqlite:PATH; set one of the two
   JWT_SECRET             signs and verifies tokens (required)
   JWT_SECRET_PREVIOUS    verifies tokens too, while secrets are rotated
+  REQUIRE_EDGE_KEY       1: answer only requests with EDGE_KEY in X-Edge-Key; /health is open [0]
+  EDGE_KEY               what the edge proves itself with
+  EDGE_KEY_PREVIOUS      is accepted too, while keys are rotated
   HOST                   address to listen on [127.0.0.1]
   PORT                   port to listen on [3000]
                          (both unused where a service manager passes sockets: LISTEN_FDS)
@@ -36,6 +39,8 @@ pub struct Config {
     pub target: Target,
     pub jwt_secret: Secret,
     pub jwt_secret_previous: Option<Secret>,
+    /// Who has none of these is refused. `None`: everyone is welcome.
+    pub edge_keys: Option<Vec<Secret>>,
     pub address: SocketAddr,
     pub workers: usize,
     pub max_connections: Option<usize>,
@@ -118,6 +123,7 @@ impl Config {
             target,
             jwt_secret,
             jwt_secret_previous: env.text("JWT_SECRET_PREVIOUS").map(Secret),
+            edge_keys: env.edge_keys()?,
             address: SocketAddr::new(host, env.number("PORT", 0..=65_535)?.unwrap_or(3_000)),
             workers: env
                 .number("WORKERS", 1..=1_024)?
@@ -171,6 +177,31 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
         Ok(Duration::from_millis(ms))
     }
 
+    fn edge_keys(&self) -> Result<Option<Vec<Secret>>, ConfigError> {
+        if !self.switch("REQUIRE_EDGE_KEY")? {
+            return Ok(None);
+        }
+        if self.text("EDGE_KEY").is_none() {
+            return Err(error(
+                "REQUIRE_EDGE_KEY is set, but EDGE_KEY is not: nobody could get in; \
+                 `openssl rand -hex 32` makes a good one",
+            ));
+        }
+        let mut keys = Vec::new();
+        for name in ["EDGE_KEY", "EDGE_KEY_PREVIOUS"] {
+            let Some(key) = self.text(name) else { continue };
+            // A header's value arrives without spaces around it, and as ASCII.
+            if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(error(format!(
+                    "{name} holds a space or another character that no header carries: \
+                     use letters, digits and signs"
+                )));
+            }
+            keys.push(Secret(key));
+        }
+        Ok(Some(keys))
+    }
+
     fn switch(&self, name: &str) -> Result<bool, ConfigError> {
         match self.text(name).as_deref() {
             None | Some("0" | "false") => Ok(false),
@@ -214,6 +245,25 @@ mod tests {
     fn an_idle_connection_is_kept_for_75_seconds_at_least() {
         let config = read(&[("SQLITE_PATH", "x"), ("JWT_SECRET", "s")]).unwrap();
         assert!(config.limits.idle_timeout >= Duration::from_secs(75));
+    }
+
+    #[test]
+    fn the_edges_keys_count_only_when_they_are_required() {
+        let with = |set: &[(&str, &str)]| {
+            let good = [("SQLITE_PATH", "x"), ("JWT_SECRET", "s")];
+            read(&[&good[..], set].concat()).map(|config| config.edge_keys.map(|keys| keys.len()))
+        };
+        assert_eq!(with(&[("EDGE_KEY", "k")]), Ok(None));
+        let required = ("REQUIRE_EDGE_KEY", "1");
+        assert_eq!(with(&[required, ("EDGE_KEY", "k")]), Ok(Some(1)));
+        let both = [required, ("EDGE_KEY", "k"), ("EDGE_KEY_PREVIOUS", "j")];
+        assert_eq!(with(&both), Ok(Some(2)));
+        assert!(with(&[required]).unwrap_err().contains("EDGE_KEY"));
+        let padded = with(&[required, ("EDGE_KEY", "hush ")]).unwrap_err();
+        assert!(
+            padded.contains("EDGE_KEY") && !padded.contains("hush"),
+            "{padded}"
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::http::{self, App};
+use crate::http::{self, App, EdgeOnly, Front};
 use crate::http1::{self, Drain, Limits};
 use crate::store::target::Target;
 use crate::store::{Database, OpenError, sqlite};
@@ -214,7 +214,10 @@ impl Worker {
                 keys,
                 started: self.started,
             });
-            let router = http::router(app);
+            let front = Front {
+                edge_only: self.config.edge_keys.as_deref().map(EdgeOnly::new),
+            };
+            let router = http::router(app, front);
             let open = Arc::new(AtomicUsize::new(0));
             let _ = report_start.send(Handle::current());
 

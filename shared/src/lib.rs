@@ -5,9 +5,9 @@
 
 pub mod api;
 pub mod error;
-mod json;
 pub mod etag;
 pub mod failover;
+mod json;
 pub mod microcache;
 pub mod post_body;
 pub mod post_id;

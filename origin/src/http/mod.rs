@@ -1,6 +1,7 @@
 //! The API at a glance.
 
 mod auth;
+mod edge_only;
 mod failure;
 mod feed;
 mod health;
@@ -17,7 +18,9 @@ use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use shared::{ApiError, api};
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::validate_request::ValidateRequestHeaderLayer;
 
+pub use edge_only::EdgeOnly;
 pub use failure::Failure;
 
 use crate::store::Store;
@@ -29,11 +32,19 @@ pub struct App {
     pub started: Instant,
 }
 
+/// What stands in front of the handlers, where it was asked for.
+#[derive(Default)]
+pub struct Front {
+    pub edge_only: Option<EdgeOnly>,
+}
+
+const HEALTH: &str = "/health";
+
 type AppState = axum::extract::State<Arc<App>>;
 
-pub fn router(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/health", get(health::get))
+pub fn router(app: Arc<App>, front: Front) -> Router {
+    let mut router = Router::new()
+        .route(HEALTH, get(health::get))
         .route("/feed", get(feed::get))
         .route("/posts", post(posts::create))
         .route("/posts/{id}", get(posts::get))
@@ -42,7 +53,12 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/posts/", get(posts::get))
         .route("/posts//like", post(posts::like))
         .fallback(async || Failure(ApiError::NotFound))
-        .method_not_allowed_fallback(async || Failure(ApiError::MethodNotAllowed))
+        .method_not_allowed_fallback(async || Failure(ApiError::MethodNotAllowed));
+    // A layer costs every request, even one that does nothing.
+    if let Some(edge_only) = front.edge_only {
+        router = router.layer(ValidateRequestHeaderLayer::custom(edge_only));
+    }
+    router
         .layer(CatchPanicLayer::custom(|_| {
             Failure(ApiError::Internal).into_response()
         }))
