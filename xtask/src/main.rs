@@ -2,6 +2,7 @@
 
 mod bench;
 mod cargo;
+mod challenge;
 mod setup;
 mod step;
 mod test;
@@ -24,6 +25,8 @@ enum Task {
     Up(up::UpArgs),
     /// Set up what is missing, then check formatting and lints and run every test
     Test(test::TestArgs),
+    /// Put the challenge's submission together in a folder of its own
+    ChallengeFolder(challenge::Args),
     /// Measure CPU time per request beside a bare axum server
     BenchOrigin(bench::origin::Args),
     /// Measure the memory of idle keep-alive connections
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().task {
         Task::Up(args) => up::run(&args),
         Task::Test(args) => test::run(&args),
+        Task::ChallengeFolder(args) => challenge::run(&args),
         Task::BenchOrigin(args) => bench::origin::run(&args),
         Task::BenchIdle(args) => bench::idle::run(&args),
     };
