@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Context;
 use crate::postgres::{self, Postgres, Programs, Stop};
@@ -26,7 +26,7 @@ impl Scale {
 }
 
 /// One entry of the token file.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Token {
     pub id: u64,
     pub username: String,

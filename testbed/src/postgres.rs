@@ -286,7 +286,7 @@ impl Drop for Postgres {
 
 impl Kind {
     /// `postgres: checkpointer `, `postgres: postgres feed 127.0.0.1(40404) idle`
-    fn of(title: &str) -> Kind {
+    pub fn of(title: &str) -> Kind {
         let role = title
             .strip_prefix("postgres: ")
             .unwrap_or_default()

@@ -5,7 +5,7 @@ mod usage;
 
 pub use log::Log;
 pub use usage::{
-    CpuTime, Memory, allowed_cores, command_line, cpu_time, cpu_time_of,
+    CpuTime, Memory, Stat, all, allowed_cores, command_line, cpu_time, cpu_time_of,
     cpu_time_of_ended_children, cpu_time_of_tree, memory, parent, pin, pin_this_process, tree,
 };
 

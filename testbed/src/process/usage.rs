@@ -49,12 +49,20 @@ impl Sum for CpuTime {
     }
 }
 
-/// The fields of `/proc/PID/stat` that matter here.
-struct Stat {
-    parent: u32,
-    own: CpuTime,
+/// A process as `/proc/PID/stat` shows it.
+#[derive(Debug, Clone, Copy)]
+pub struct Stat {
+    pub parent: u32,
+    pub own: CpuTime,
     /// Of children that have ended and been waited for, and of theirs.
-    ended_children: CpuTime,
+    pub ended_children: CpuTime,
+}
+
+/// Every process of the machine, in one pass.
+pub fn all() -> HashMap<u32, Stat> {
+    (pids().into_iter())
+        .filter_map(|pid| Some((pid, stat(pid)?)))
+        .collect()
 }
 
 fn stat(pid: u32) -> Option<Stat> {
