@@ -3,6 +3,7 @@
 use std::{
     cell::Cell,
     io::{IsTerminal, stderr},
+    time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -28,7 +29,10 @@ impl<'a> Progress<'a> {
         let display = if stderr().is_terminal() {
             let style = "{elapsed_precise} [{bar:40}] {human_pos}/{human_len} rows, {msg}";
             let style = ProgressStyle::with_template(style).expect("a valid template");
-            Display::Bar(ProgressBar::new(row_total).with_style(style))
+            let bar = ProgressBar::new(row_total).with_style(style);
+            // The clock goes on while a long statement tells nothing.
+            bar.enable_steady_tick(Duration::from_secs(1));
+            Display::Bar(bar)
         } else {
             Display::Lines
         };
