@@ -25,6 +25,7 @@ Environment:
                          (both unused where a service manager passes sockets: LISTEN_FDS)
   WORKERS                threads, each with its own event loop [one per core]
   MAX_CONNECTIONS        open connections; one more is answered 503 [from the file limit]
+  FEED_CACHE_MS          how long a worker keeps the feed; 0: not at all [0]
   HEAD_TIMEOUT_MS        time to send a request's head [10000]
   BODY_TIMEOUT_MS        time to send a request's body [30000]
   IDLE_TIMEOUT_MS        time between two requests of a connection [90000]
@@ -45,6 +46,7 @@ pub struct Config {
     pub workers: usize,
     pub max_connections: Option<usize>,
     pub limits: Limits,
+    pub feed_cache: Option<Duration>,
     pub drain_time: Duration,
     pub log_requests: bool,
 }
@@ -138,6 +140,10 @@ impl Config {
                 write_timeout: env.ms("WRITE_TIMEOUT_MS", 30_000)?,
             },
             drain_time: Duration::from_millis(env.number("DRAIN_MS", 0..=3_600_000)?.unwrap_or(0)),
+            feed_cache: env
+                .number("FEED_CACHE_MS", 0..=60_000)?
+                .filter(|&ms| ms > 0)
+                .map(Duration::from_millis),
             log_requests: env.switch("LOG_REQUESTS")?,
         })
     }
@@ -276,6 +282,7 @@ mod tests {
             ("HOST", "example.org"),
             ("WORKERS", "0"),
             ("IDLE_TIMEOUT_MS", "-1"),
+            ("FEED_CACHE_MS", "1s"),
             ("DRAIN_MS", "soon"),
             ("LOG_REQUESTS", "yes"),
         ] {

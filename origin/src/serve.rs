@@ -18,7 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::http::{self, App, EdgeOnly, Front};
+use crate::http::{self, App, Creates, EdgeOnly, FeedCache, Front};
 use crate::http1::{self, Drain, Limits};
 use crate::store::target::Target;
 use crate::store::{Database, OpenError, sqlite};
@@ -73,6 +73,7 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
     let drain = Arc::new(Drain::default());
     let config = Arc::new(config);
     let started = Instant::now();
+    let creates = Creates::default();
     let (workers, starts): (Vec<_>, Vec<_>) = listeners
         .into_iter()
         .enumerate()
@@ -83,6 +84,7 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
                 database: database.clone(),
                 drain: drain.clone(),
                 started,
+                creates: creates.clone(),
                 max_connections: max_connections.div_ceil(config.workers),
             };
             thread::Builder::new()
@@ -193,6 +195,7 @@ struct Worker {
     database: Arc<Database>,
     drain: Arc<Drain>,
     started: Instant,
+    creates: Creates,
     max_connections: usize,
 }
 
@@ -213,6 +216,10 @@ impl Worker {
                 store,
                 keys,
                 started: self.started,
+                feed_cache: self
+                    .config
+                    .feed_cache
+                    .map(|ttl| FeedCache::new(ttl, self.creates.clone())),
             });
             let front = Front {
                 edge_only: self.config.edge_keys.as_deref().map(EdgeOnly::new),

@@ -11,7 +11,10 @@ use shared::etag;
 use super::{AppState, Failure, json};
 
 pub async fn get(State(app): AppState, known: KnownTags) -> Result<Response, Failure> {
-    let body = app.store.feed().await?;
+    let body = match &app.feed_cache {
+        None => app.store.feed().await?,
+        Some(cache) => cache.get(app.store.feed()).await?,
+    };
     // Only who asks whether the feed has changed pays for the hash that answers it.
     if known.0.is_empty() {
         Ok(json(body))

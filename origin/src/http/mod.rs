@@ -4,6 +4,7 @@ mod auth;
 mod edge_only;
 mod failure;
 mod feed;
+mod feed_cache;
 mod health;
 mod posts;
 
@@ -22,6 +23,7 @@ use tower_http::validate_request::ValidateRequestHeaderLayer;
 
 pub use edge_only::EdgeOnly;
 pub use failure::Failure;
+pub use feed_cache::{Creates, FeedCache};
 
 use crate::store::Store;
 
@@ -30,6 +32,8 @@ pub struct App {
     pub store: Store,
     pub keys: shared::token::Keys,
     pub started: Instant,
+    /// `None`: every feed is read for the request that asks for it.
+    pub feed_cache: Option<FeedCache>,
 }
 
 /// What stands in front of the handlers, where it was asked for.

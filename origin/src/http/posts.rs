@@ -30,6 +30,9 @@ pub async fn create(
             body: body.clone(),
         })
         .await?;
+    if let Some(cache) = &app.feed_cache {
+        cache.post_created();
+    }
     let post = Post {
         id: created.id,
         body: &body,

@@ -2,5 +2,6 @@
 //! most of these tests.
 
 mod edge_key;
+mod feed_cache;
 mod feed_etag;
 mod support;
