@@ -36,6 +36,12 @@ impl WorkerConfig {
         }
     }
 
+    /// Runs another build of the Worker.
+    pub fn modules(mut self, folder: impl AsRef<Path>) -> Self {
+        self.modules = folder.as_ref().to_owned();
+        self
+    }
+
     /// Sets a variable; the last value given counts.
     pub fn var(mut self, name: &str, value: impl ToString) -> Self {
         self.vars.retain(|(set, _)| set != name);

@@ -75,9 +75,10 @@ pub fn checks() -> Vec<Check> {
 }
 
 /// Headers of the connection, or of a moment, may differ.
-const VOLATILE: [&str; 6] = [
+const VOLATILE: [&str; 7] = [
     "date",
     "age",
+    "cache-status",
     "connection",
     "keep-alive",
     "transfer-encoding",

@@ -5,6 +5,8 @@ mod stage;
 mod failing_origin;
 mod fresh_and_stale;
 mod headers;
+mod panic;
 mod platform;
 mod posts;
+mod real_origin;
 mod writes;
