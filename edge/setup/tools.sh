@@ -4,7 +4,7 @@
 # Nothing is installed that is there already; what is installed is said on stderr. It needs the
 # package registries of Rust, npm and, where rustup's server cannot be reached, Debian; nothing else.
 #   1. a Rust toolchain with std for wasm32-unknown-unknown
-#   2. worker-build and wasm-bindgen, of the versions in versions.sh
+#   2. wasm-bindgen, of the version in versions.sh
 #   3. the npm packages of package-lock.json, and a Node that wrangler takes
 # Exit status 3: there is no Node here at all.
 set -euo pipefail
@@ -27,17 +27,15 @@ node_is_new_enough() { node -e 'const [a,b]=process.versions.node.split(".").map
 # --- 1. the wasm target -----------------------------------------------------------------------
 toolchain=$("$setup/wasm-toolchain.sh")
 
-# --- 2. worker-build, wasm-bindgen -------------------------------------------------------------
+# --- 2. wasm-bindgen -------------------------------------------------------------
 tools=$cache/tools
-install_tool() { # crate version binary
-    [ "$("$tools/bin/$3" --version 2>/dev/null | grep -o '[0-9][0-9.]*$')" = "$2" ] && return
-    say "installing $1 $2 (some minutes, once)"
-    # Not optimised: they run for a second, and take five minutes less to build.
-    CARGO_TARGET_DIR="$cache/build" cargo install --quiet --debug --force --root "$tools" "$1@$2" >&2
-}
-(cd / && install_tool worker-build "$WORKER_BUILD" worker-build)
-(cd / && install_tool wasm-bindgen-cli "$WASM_BINDGEN" wasm-bindgen)
-rm -rf "$cache/build"
+if [ "$("$tools/bin/wasm-bindgen" --version 2>/dev/null)" != "wasm-bindgen $WASM_BINDGEN" ]; then
+    say "installing wasm-bindgen-cli $WASM_BINDGEN (a minute or two, once)"
+    # Not optimised: it runs for a second, and is built in a third of the time.
+    (cd / && CARGO_TARGET_DIR="$cache/build" \
+        cargo install --quiet --debug --force --root "$tools" "wasm-bindgen-cli@$WASM_BINDGEN" >&2)
+    rm -rf "$cache/build"
+fi
 
 # --- 3b. npm packages --------------------------------------------------------------------------
 wanted=$(cat "$root/package-lock.json" "$setup/versions.sh" | cksum)
@@ -59,11 +57,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || ! node_is_new_enough; then
     echo "$wanted" >"$stamp"
 fi
 
-esbuild=$(ls "$root"/node_modules/@esbuild/*/bin/esbuild | head -n 1)
 cat <<ENV
 export RUSTUP_TOOLCHAIN='$toolchain'
-export WASM_BINDGEN_BIN='$tools/bin/wasm-bindgen'
-export WASM_OPT_BIN='$bin/wasm-opt'
-export ESBUILD_BIN='$esbuild'
 export PATH='$bin:$tools/bin':"\$PATH"
 ENV

@@ -7,7 +7,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
-use js_sys::futures::{JsFuture, future_to_promise};
+use js_sys::futures::JsFuture;
 use js_sys::{ArrayBuffer, Promise};
 use shared::ApiError;
 use shared::microcache::{Aged, Fetch, Policy, Slot};
@@ -15,7 +15,7 @@ use wasm_bindgen::JsValue;
 use web_sys::{Response, ResponseInit};
 
 use crate::origin::{Answer, Origins, Reader, now_ms};
-use crate::reply;
+use crate::{reply, task};
 
 pub use shared::microcache::Answer as Verdict;
 
@@ -157,11 +157,10 @@ impl Cached {
                 {
                     current.take();
                 }
-                Ok(JsValue::UNDEFINED)
             }
         };
         let flight = Flight {
-            landed: future_to_promise(fly),
+            landed: task::signal(fly),
             outcome,
         };
         *self.flight.borrow_mut() = Some(flight.clone());

@@ -8,6 +8,7 @@ mod cached;
 mod config;
 mod origin;
 mod reply;
+mod task;
 mod write;
 
 use std::cell::{OnceCell, RefCell};
@@ -16,7 +17,6 @@ use std::num::NonZeroUsize;
 use std::rc::Rc;
 
 use js_sys::Promise;
-use js_sys::futures::future_to_promise;
 use lru::LruCache;
 use shared::microcache::Policy;
 use shared::post_id::parse_post_id;
@@ -67,6 +67,11 @@ pub fn fetch(request: Request, env: JsValue, ctx: Context) -> Result<JsValue, Js
         Ok(Route::Like { id }) => Ok(outlive(&ctx, write::like(edge, request, id.to_owned()))),
         #[cfg(feature = "panic-route")]
         Err(NoRoute::Path) if path == "/panic" => panic!("provoked"),
+        #[cfg(feature = "panic-route")]
+        Err(NoRoute::Path) if path == "/panic/later" => Ok(promise(async move {
+            let passed = edge.pass("/posts/1".to_owned(), Reader::default()).await;
+            panic!("provoked, after {passed:?}")
+        })),
         Err(no_route) => {
             let allow = match no_route {
                 NoRoute::Path => None,
@@ -97,6 +102,7 @@ impl Edge {
             stale_if_error_ms: 0,
             ..config.feed
         };
+        task::settle_on_panic();
         Some(Rc::new(Edge {
             origins: Rc::new(Origins::new(&config)),
             feed: Rc::default(),
@@ -308,13 +314,19 @@ fn split_url(url: &str) -> (&str, Option<&str>) {
 }
 
 fn promise(response: impl Future<Output = reply::Result> + 'static) -> JsValue {
-    future_to_promise(async move { response.await.map(JsValue::from) }).into()
+    task::response(response).into()
 }
 
 /// A write goes on when its client has left: it may have arrived, and then what it changed must be
 /// dropped here.
 fn outlive(ctx: &Context, response: impl Future<Output = reply::Result> + 'static) -> JsValue {
-    let promise: Promise = promise(response).unchecked_into();
+    let promise = task::response(response);
     ctx.wait_until(&promise).unwrap_or_default();
     promise.into()
+}
+
+/// For entry.js: what a request gets that met a panic before it had a promise.
+#[wasm_bindgen]
+pub fn panicked() -> web_sys::Response {
+    reply::panicked()
 }

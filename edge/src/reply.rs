@@ -49,6 +49,11 @@ pub fn error_with(error: ApiError, headers: &[(&str, &str)]) -> Result {
     text(error.status(), error.json(), &all)
 }
 
+/// For a request that met a panic. There is nobody to tell should even this fail.
+pub fn panicked() -> Response {
+    error(ApiError::Internal).unwrap_or_else(|_| Response::error())
+}
+
 /// What the origin said, for this one reader.
 pub fn passed(answer: &Answer, cache_status: &str) -> Result {
     let mut headers = vec![("cache-control", NO_STORE), ("cache-status", cache_status)];
