@@ -1,0 +1,285 @@
+#!/bin/bash
+# Makes a fresh Ubuntu 24.04 or Debian 12 into a Onebox server. Run it again whenever you like: it
+# changes what differs, says so, and leaves the rest alone.
+set -euo pipefail
+
+usage() {
+    cat <<'TEXT'
+Usage: sudo ./install.sh [OPTIONS]
+
+  --store postgres|sqlite   where posts are kept [postgres, or what is installed]
+  --behind nginx            Nginx in front, with a feed cache of one second
+  --direct                  the origin itself on the port (the default of a first installation)
+  --port PORT               the public port [80]
+  --data small|full         what a new database is filled with: 500 users and 5,000 posts, or
+                            50,000 and 500,000 [small]
+  --binary FILE             an origin that was built elsewhere; otherwise it is built here, with
+                            cargo, by the owner of this checkout
+TEXT
+}
+
+fail() {
+    echo "install.sh: $*" >&2
+    exit 1
+}
+
+store='' front='' port='' data=small binary=''
+while [ $# -gt 0 ]; do
+    case $1 in
+        --store | --behind | --port | --data | --binary)
+            [ $# -ge 2 ] || fail "$1 wants a value; see --help"
+            ;;&
+        --store) store=$2 && shift 2 ;;
+        --behind)
+            [ "$2" = nginx ] || fail "--behind knows nginx, not '$2'"
+            front=nginx && shift 2
+            ;;
+        --direct) front=direct && shift ;;
+        --port) port=$2 && shift 2 ;;
+        --data) data=$2 && shift 2 ;;
+        --binary) binary=$2 && shift 2 ;;
+        --help | -h) usage && exit ;;
+        *) fail "what is '$1'? See --help" ;;
+    esac
+done
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+[ "$(id -u)" -eq 0 ] || fail "run it as root: sudo $0"
+[ -d /run/systemd/system ] || fail "this system was not started by systemd"
+command -v apt-get >/dev/null || fail "this system has no apt-get: it wants Ubuntu 24.04 or Debian 12"
+[ -z "$binary" ] || [ -x "$binary" ] || fail "$binary is not a program"
+
+# What an earlier run decided holds until this one says otherwise.
+settings=/etc/onebox/install.conf
+installed() {
+    sed -n "s/^$1=//p" "$settings" 2>/dev/null || true
+}
+store=${store:-$(installed store)} store=${store:-postgres}
+front=${front:-$(installed front)} front=${front:-direct}
+port=${port:-$(installed port)} port=${port:-80}
+case $store in postgres | sqlite) ;; *) fail "--store is postgres or sqlite, not '$store'" ;; esac
+case $data in small | full) ;; *) fail "--data is small or full, not '$data'" ;; esac
+if ! [[ $port =~ ^[1-9][0-9]{0,4}$ && $port -le 65535 ]]; then
+    fail "--port is a number up to 65535, not '$port'"
+fi
+
+changes=0
+changed() {
+    changes=$((changes + 1))
+    echo "  $*"
+}
+
+# put FILE MODE [GROUP]: the file holds standard input, and nothing happens if it does already.
+put() {
+    local file=$1 mode=$2 group=${3:-root} content
+    content=$(cat && printf .)
+    [ -d "$(dirname "$file")" ] || mkdir -p "$(dirname "$file")"
+    if [ -f "$file" ] && [ "$(cat "$file" && printf .)" = "$content" ] \
+        && [ "$(stat -c %a:%G "$file")" = "$mode:$group" ]; then
+        return
+    fi
+    # Beside it and then in its place: nobody ever reads half a file.
+    (umask 077 && printf %s "${content%.}" >"$file.new")
+    chown "root:$group" "$file.new"
+    chmod "$mode" "$file.new"
+    mv "$file.new" "$file"
+    changed "wrote $file"
+    echo "$file" >>"$touched"
+}
+
+# Which files were written, also by a run that did not get to its end: whatever reads them has yet
+# to be told.
+touched=/run/onebox-install.touched
+was_touched() {
+    local file
+    while read -r file; do
+        # shellcheck disable=SC2053 # a pattern is what is wanted
+        [[ $file == $1 ]] && return 0
+    done < <(cat "$touched" 2>/dev/null)
+    return 1
+}
+
+enable_unit() {
+    if ! systemctl is-enabled -q "$1" 2>/dev/null; then
+        systemctl enable -q "$1"
+        changed "enabled $1"
+    fi
+}
+
+postgres() {
+    runuser -u postgres -- psql -X -q -t -A -v ON_ERROR_STOP=1 "$@"
+}
+
+echo "packages"
+packages=()
+case $store in postgres) packages+=(postgresql) ;; sqlite) packages+=(sqlite3) ;; esac
+[ "$front" = direct ] || packages+=(nginx)
+missing=()
+for package in "${packages[@]}"; do
+    dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    export DEBIAN_FRONTEND=noninteractive
+    apt=(apt-get -qq -y --no-install-recommends -o Dpkg::Use-Pty=0 install "${missing[@]}")
+    # A fresh droplet has no package lists yet.
+    "${apt[@]}" >/dev/null 2>&1 || { apt-get -qq update && "${apt[@]}" >/dev/null; }
+    changed "installed ${missing[*]}"
+fi
+
+echo "user and folders"
+if ! getent passwd onebox >/dev/null; then
+    useradd --system --user-group --home-dir /var/lib/onebox --no-create-home --shell /usr/sbin/nologin onebox
+    changed "created the user onebox"
+fi
+for folder in /opt/onebox/{bin,releases,slots} /etc/onebox; do
+    [ -d "$folder" ] || { mkdir -p "$folder" && changed "created $folder"; }
+done
+for folder in /var/lib/onebox /var/lib/onebox-backups; do
+    [ -d "$folder" ] || { install -d -o onebox -g onebox -m 700 "$folder" && changed "created $folder"; }
+done
+put /opt/onebox/bin/onebox-backup 755 <"$here/onebox-backup"
+put /usr/local/sbin/onebox 755 <"$here/onebox"
+
+echo "origin"
+if [ -z "$binary" ] && [ ! -e /opt/onebox/active ]; then
+    repository=$(cd "$here/../.." && pwd)
+    builder=$(stat -c %U "$repository")
+    echo "  building it as $builder: this takes minutes on one core"
+    runuser -u "$builder" -- bash -lc 'command -v cargo >/dev/null' \
+        || fail "$builder has no cargo: install Rust (https://rustup.rs), or build elsewhere and pass --binary FILE"
+    # shellcheck disable=SC2016 # its own shell expands it
+    runuser -u "$builder" -- bash -lc 'cd "$1" && cargo build --release --locked --package origin' _ "$repository"
+    binary=$repository/target/release/origin
+fi
+# The program that makes the database: the new one, or the one that runs.
+origin=${binary:-/opt/onebox/active/origin}
+
+echo "settings"
+put "$settings" 644 <<TEXT
+store=$store
+front=$front
+port=$port
+TEXT
+env=/etc/onebox/origin.env
+case $store in
+    postgres) url="postgres://onebox@localhost/onebox?host=/run/postgresql" ;;
+    sqlite) url=sqlite:/var/lib/onebox/feed.db ;;
+esac
+if [ ! -e "$env" ]; then
+    put "$env" 600 <<TEXT
+# The origin's settings; \`origin serve --help\` lists all. \`onebox restart\` brings a change into
+# force without dropping a request. Only root may read this file.
+DATABASE_URL=$url
+JWT_SECRET=$(od -An -vtx1 -N32 /dev/urandom | tr -d ' \n')
+# An update waits so long for connections to close behind an answer.
+DRAIN_MS=30000
+LOG_FORMAT=json
+TEXT
+elif ! grep -qxF "DATABASE_URL=$url" "$env"; then
+    sed "s|^DATABASE_URL=.*|DATABASE_URL=$url|" "$env" | put "$env" 600
+fi
+
+echo "database"
+seed=(env -i JWT_SECRET=unused "$origin" seed --scale "$data" --to "$url")
+case $store in
+    postgres)
+        version=$(find /etc/postgresql -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -n | tail -1)
+        [ -n "$version" ] || fail "PostgreSQL has no cluster: make one with pg_createcluster"
+        put "/etc/postgresql/$version/main/conf.d/onebox.conf" 644 <"$here/postgresql/onebox.conf"
+        if was_touched "*/conf.d/onebox.conf"; then
+            systemctl restart "postgresql@$version-main"
+            changed "restarted PostgreSQL $version"
+        fi
+        # The unix socket tells PostgreSQL who is there: the role needs no password.
+        [ "$(postgres -c "SELECT 1 FROM pg_roles WHERE rolname = 'onebox'")" = 1 ] \
+            || { postgres -c 'CREATE ROLE onebox LOGIN' && changed "created the role onebox"; }
+        if [ "$(postgres -c "SELECT 1 FROM pg_database WHERE datname = 'onebox'")" != 1 ]; then
+            postgres -c "CREATE DATABASE onebox OWNER onebox TEMPLATE template0 ENCODING 'UTF8'"
+            changed "created the database onebox"
+        fi
+        if [ -z "$(postgres -d onebox -c "SELECT to_regclass('posts')")" ]; then
+            runuser -u onebox -- "${seed[@]}"
+            changed "filled it with the $data dataset"
+        fi
+        ;;
+    sqlite)
+        if [ ! -e /var/lib/onebox/feed.db ]; then
+            (cd / && runuser -u onebox -- "${seed[@]}")
+            changed "made /var/lib/onebox/feed.db with the $data dataset"
+        fi
+        ;;
+esac
+
+echo "services"
+case $front in
+    direct) listen=$port ;;
+    nginx) listen=127.0.0.1:3000 ;;
+esac
+units=/etc/systemd/system
+sed "s|@LISTEN@|$listen|" "$here/systemd/onebox.socket" | put $units/onebox.socket 644
+for unit in onebox.service onebox@.service onebox-backup.service onebox-backup.timer; do
+    put "$units/$unit" 644 <"$here/systemd/$unit"
+done
+for unit in onebox.service onebox@.service onebox-backup.service; do
+    put "$units/$unit.d/hardening.conf" 644 <"$here/systemd/hardening.conf"
+done
+if [ "$(systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')" -ge 254 ]; then
+    put $units/onebox@.service.d/back-off.conf 644 <"$here/systemd/back-off.conf"
+fi
+was_touched "$units/*" && systemctl daemon-reload
+enable_unit onebox.socket
+enable_unit onebox.service
+enable_unit onebox-backup.timer
+systemctl is-active -q onebox-backup.timer || systemctl start onebox-backup.timer
+
+if [ "$front" = nginx ]; then
+    # Debian's own file comes back with uninstall.sh.
+    [ -e /etc/nginx/nginx.conf.before-onebox ] || cp -a /etc/nginx/nginx.conf /etc/nginx/nginx.conf.before-onebox
+    put /etc/nginx/nginx.conf 644 <"$here/nginx/nginx.conf"
+    put /etc/nginx/onebox-server.conf 644 <"$here/nginx/onebox-server.conf"
+    sed "s|listen 80 |listen $port |" "$here/nginx/onebox.conf" | put /etc/nginx/conf.d/onebox.conf 644
+    [ -d /var/cache/nginx ] || { mkdir /var/cache/nginx && changed "created /var/cache/nginx"; }
+    nginx -t -q
+    enable_unit nginx
+elif [ -e /etc/nginx/conf.d/onebox.conf ]; then
+    rm /etc/nginx/conf.d/onebox.conf
+    systemctl stop nginx
+    systemctl disable -q nginx
+    changed "took Nginx out of the way"
+fi
+
+echo "start"
+# A socket that listens elsewhere, or another database: nothing to hand over between.
+if was_touched "*/onebox.socket" && systemctl is-active -q onebox.socket; then
+    onebox stop
+fi
+if [ -n "$binary" ]; then
+    before=$(onebox version)
+    onebox update "$binary" >/dev/null
+    [ "$before" = "$(onebox version)" ] || changed "the origin is release $(onebox version)"
+fi
+if ! systemctl is-active -q onebox; then
+    onebox start
+    changed "started Onebox"
+elif was_touched "$units/*.service*" || was_touched "$env"; then
+    onebox restart
+    changed "restarted the origin"
+fi
+if [ "$front" = nginx ]; then
+    if ! systemctl is-active -q nginx; then
+        systemctl start nginx
+        changed "started Nginx"
+    elif was_touched "/etc/nginx/*"; then
+        systemctl reload nginx
+        changed "reloaded Nginx"
+    fi
+fi
+
+rm -f "$touched"
+
+if [ $changes -eq 0 ]; then
+    echo "nothing changed"
+else
+    echo "changed: $changes"
+fi
+echo "Onebox serves on port $port from $store; \`onebox status\` shows how it is"
