@@ -3,10 +3,11 @@
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use crate::Result;
 use crate::error::Context;
 use crate::process;
+use crate::{Error, Result};
 
 /// A kept folder. It stays as long as the value lives, whatever other processes do.
 #[derive(Debug)]
@@ -93,9 +94,28 @@ fn hash_tree(path: &Path, hasher: &mut DefaultHasher) -> Result<()> {
 
 /// Copies a file or folder with owners and modes, sharing blocks where the file system can.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
-    let mut cp = std::process::Command::new("cp");
+    let mut cp = Command::new("cp");
     cp.args(["-a", "--reflink=auto", "--"]).arg(from).arg(to);
     process::run(cp).map(drop)
+}
+
+/// Builds the program of the same name as its package, with cargo's progress on stderr, and
+/// returns where it is.
+pub fn build(package: &str, profile: &str) -> Result<PathBuf> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args(["build", "--package", package, "--bin", package])
+        .args(["--profile", profile, "--target-dir"])
+        .arg(build_folder())
+        .current_dir(workspace());
+    let status = process::spawn(cargo, process::Signal::KILL)
+        .and_then(|mut child| child.wait())
+        .context(|| "cannot run cargo".into())?;
+    if !status.success() {
+        return Err(Error::new(format!("{package} could not be built")));
+    }
+    let folder = if profile == "dev" { "debug" } else { profile };
+    Ok(build_folder().join(folder).join(package))
 }
 
 /// The folder cargo builds in: this program came from there.
@@ -116,7 +136,7 @@ pub fn workspace() -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, TempDir};
+    use crate::TempDir;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Error, Result, Server, cache, process};
+use crate::{Error, Result, Server, cache};
 
 /// What tests and measurements sign tokens with.
 pub const SECRET: &str = "twelve-dollar-challenge";
@@ -92,24 +92,17 @@ impl DerefMut for Origin {
 const NAME: &str = "the origin";
 const HEALTH: &str = "/health";
 
+/// Names the program that the running test run has built already.
+pub const BINARY_VARIABLE: &str = "TESTBED_ORIGIN_BINARY";
+
 /// Builds the origin with a cargo profile (`dev`, `release`, …) and returns the program.
+///
+/// Within a test run it is the one that was built with the tests: cargo would link another,
+/// with the features that this package alone asks for, in the place of the one that other
+/// tests are running.
 pub fn binary(profile: &str) -> Result<PathBuf> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo
-        .args([
-            "build",
-            "--quiet",
-            "--package",
-            "origin",
-            "--bin",
-            "origin",
-            "--profile",
-            profile,
-        ])
-        .arg("--target-dir")
-        .arg(cache::build_folder())
-        .current_dir(cache::workspace());
-    process::run(cargo)?;
-    let folder = if profile == "dev" { "debug" } else { profile };
-    Ok(cache::build_folder().join(folder).join("origin"))
+    match std::env::var_os(BINARY_VARIABLE) {
+        Some(built) if profile == "dev" => Ok(built.into()),
+        _ => cache::build("origin", profile),
+    }
 }

@@ -1,5 +1,7 @@
 use std::time::Instant;
 
+use testbed::cache::build_folder;
+use testbed::origin::BINARY_VARIABLE;
 use testbed::{Result, workerd};
 
 use crate::cargo::{self, cargo};
@@ -13,17 +15,19 @@ pub struct TestArgs {
 }
 
 fn run_tests(filter: &[String]) -> Result<()> {
+    // Built with the tests, before the first of them runs.
+    let origin = build_folder().join("debug/origin");
     if cargo::has("nextest") {
         step("tests (cargo nextest)", || {
             let mut nextest = cargo(["nextest", "run", "--locked", "--no-fail-fast"]);
-            nextest.args(filter);
+            nextest.args(filter).env(BINARY_VARIABLE, &origin);
             cargo::run(nextest)
         })
     } else {
         println!("    cargo-nextest is not installed: cargo test takes its place");
         step("tests (cargo test)", || {
             let mut test = cargo(["test", "--locked", "--all-targets", "--no-fail-fast", "--"]);
-            test.args(filter);
+            test.args(filter).env(BINARY_VARIABLE, &origin);
             cargo::run(test)
         })
     }

@@ -36,7 +36,7 @@ impl Supervised {
             .env("JWT_SECRET", origin::SECRET)
             .env("NOTIFY_SOCKET", dir.join("notify"))
             .envs(env.iter().copied())
-            .stdin(OwnedFd::from(socket.as_fd().try_clone_to_owned().unwrap()));
+            .stdin(socket.as_fd().try_clone_to_owned().unwrap());
         let child = process::spawn(command, Signal::KILL).unwrap();
         let _dir = dir;
         Ok(Supervised { child, told, _dir })

@@ -6,8 +6,6 @@ use testbed::postgres::{self, Postgres};
 use testbed::process::{self, CpuTime};
 use testbed::{Error, Origin, OriginConfig, Result, Server, cache, origin};
 
-use crate::cargo::{self, cargo};
-
 /// Of the full dataset.
 const POSTS: u32 = 500_000;
 
@@ -36,14 +34,11 @@ pub struct Programs {
 
 impl Programs {
     pub fn build(with_origin: bool) -> Result<Self> {
-        let mut build = cargo(["build", "--quiet", "--release", "--package", "bare"]);
-        build.arg("--target-dir").arg(cache::build_folder());
-        cargo::run(build)?;
         let origin = match with_origin {
             true => Some(origin::binary("release")?),
             false => None,
         };
-        let bare = cache::build_folder().join("release/bare");
+        let bare = cache::build("bare", "release")?;
         Ok(Programs { origin, bare })
     }
 
