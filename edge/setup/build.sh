@@ -18,8 +18,12 @@ trap 'rm -rf "$work"' EXIT
 # The lock file names exact versions: nothing is looked up again.
 cargo build --locked --quiet --release --target wasm32-unknown-unknown "$@" >&2
 target=$(cargo metadata --format-version 1 --no-deps --offline | grep -o '"target_directory":"[^"]*"' | cut -d '"' -f 4)
+wasm=$target/wasm32-unknown-unknown/release/edge.wasm
+made_of=$(cat "$wasm" src/entry.js setup/build.sh | cksum)
+[ "$(cat "$out/.made-of" 2>/dev/null)" = "$made_of" ] && exit
+
 wasm-bindgen --target module --no-typescript --experimental-reset-state-function \
-    --out-dir "$work" --out-name index "$target/wasm32-unknown-unknown/release/edge.wasm"
+    --out-dir "$work" --out-name index "$wasm"
 # What rustc and wasm-bindgen use, named one by one: workerd need not know all that wasm-opt does.
 wasm-opt -O3 --enable-mutable-globals --enable-sign-ext --enable-nontrapping-float-to-int \
     --enable-bulk-memory --enable-multivalue --enable-reference-types \
@@ -32,3 +36,4 @@ esbuild "$work/entry.js" --bundle --format=esm --minify --external:./index_bg.wa
     --outfile="$work/bundle.js" --log-level=warning
 mv "$work/index_bg.opt.wasm" "$out/index_bg.wasm"
 mv "$work/bundle.js" "$out/index.js"
+echo "$made_of" >"$out/.made-of"

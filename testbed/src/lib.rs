@@ -16,6 +16,7 @@ pub mod process;
 pub mod scripted_origin;
 pub mod server;
 pub mod workerd;
+pub mod wrangler;
 
 mod error;
 

@@ -38,10 +38,21 @@ pub fn wrk() -> Result<()> {
     Ok(())
 }
 
-/// What builds and runs the edge. Returns the toolchain that compiles for wasm.
-///
-/// The script says what it installs, and finds everything in place the next time.
-pub fn edge() -> Result<String> {
+/// What builds and runs the edge, as environment variables.
+pub struct EdgeTools {
+    pub env: Vec<(String, String)>,
+}
+
+impl EdgeTools {
+    /// The toolchain that compiles for wasm.
+    pub fn toolchain(&self) -> &str {
+        let found = self.env.iter().find(|(name, _)| name == "RUSTUP_TOOLCHAIN");
+        found.map_or("", |(_, value)| value)
+    }
+}
+
+/// Prepares them. The script says what it installs, and finds everything in place the next time.
+pub fn edge() -> Result<EdgeTools> {
     let script = workspace().join("edge/setup/tools.sh");
     let output = Command::new("bash")
         .arg(&script)
@@ -50,17 +61,30 @@ pub fn edge() -> Result<String> {
         .output()
         .map_err(|error| Error::new(format!("cannot run {}: {error}", script.display())))?;
     if !output.status.success() {
-        return Err(Error::new("the edge cannot be built here: see above"));
+        return Err(Error::new("its tools are missing, see above"));
     }
-    let variables = String::from_utf8_lossy(&output.stdout);
-    variables
+    // `export NAME='value'`, with `:"$PATH"` behind the value of PATH.
+    let path = std::env::var("PATH").unwrap_or_default();
+    let env = String::from_utf8_lossy(&output.stdout)
         .lines()
-        .find_map(|line| {
-            line.strip_prefix("export RUSTUP_TOOLCHAIN='")?
-                .strip_suffix('\'')
+        .filter_map(|line| line.strip_prefix("export ")?.split_once('='))
+        .map(|(name, value)| {
+            (
+                name.to_owned(),
+                value.replace("\"$PATH\"", &path).replace('\'', ""),
+            )
         })
-        .map(str::to_owned)
-        .ok_or_else(|| Error::new(format!("{} named no toolchain", script.display())))
+        .collect();
+    Ok(EdgeTools { env })
+}
+
+/// Builds it where wrangler looks for it.
+pub fn build_edge(tools: &EdgeTools) -> Result<()> {
+    let mut build = Command::new("bash");
+    build
+        .arg(workspace().join("edge/setup/build.sh"))
+        .envs(tools.env.iter().cloned());
+    cargo::run(build)
 }
 
 /// Debian's package, where this user may install one.

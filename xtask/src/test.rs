@@ -59,7 +59,7 @@ fn lint_edge(toolchain: &str) -> Result<()> {
 pub fn run(args: &TestArgs) -> Result<()> {
     let start = Instant::now();
     step("set-up", setup::postgres)?;
-    let wasm_toolchain = step("set-up of the edge", setup::edge)?;
+    let edge_tools = step("set-up of the edge", setup::edge)?;
     step("formatting", || {
         cargo::run(cargo(["fmt", "--all", "--check"]))
     })?;
@@ -74,7 +74,7 @@ pub fn run(args: &TestArgs) -> Result<()> {
             "warnings",
         ]))
     })?;
-    step("lints of the edge", || lint_edge(&wasm_toolchain))?;
+    step("lints of the edge", || lint_edge(edge_tools.toolchain()))?;
     // Here, so that no test has to wait for it.
     step("build of the edge", || {
         workerd::edge_modules(&[])?;

@@ -9,4 +9,5 @@ mod panic;
 mod platform;
 mod posts;
 mod real_origin;
+mod wrangler;
 mod writes;
