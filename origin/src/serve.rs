@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::http::{self, App, Creates, EdgeOnly, FeedCache, Front};
 use crate::http1::{self, Drain, Limits};
 use crate::store::target::Target;
-use crate::store::{Database, OpenError, sqlite};
+use crate::store::{Database, OpenError, postgres, sqlite};
 use crate::supervisor;
 
 /// What a request in flight has left when idle connections are closed: less than the ten seconds
@@ -153,7 +153,9 @@ fn event_loop() -> io::Result<Runtime> {
 async fn open(target: &Target) -> Result<Database, OpenError> {
     match target {
         Target::Sqlite(path) => Ok(Database::Sqlite(sqlite::Database::open(path)?)),
-        Target::Postgres(_) => Err(OpenError("PostgreSQL is not wired in yet".into())),
+        Target::Postgres(options) => {
+            Ok(Database::Postgres(postgres::Database::open((**options).clone()).await?))
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! A call is a value: a handler asks for a feed, a post, a create or a like and awaits the answer.
 //! That many callers share one transaction or one query is a store's own affair, invisible above.
 
+mod batch;
 pub mod postgres;
 pub mod sqlite;
 pub mod target;
@@ -13,11 +14,13 @@ use shared::ApiError;
 /// An opened database, shared by all workers of the process.
 pub enum Database {
     Sqlite(sqlite::Database),
+    Postgres(postgres::Database),
 }
 
 /// One worker's access to the database. Every worker has its own, so nothing in it is contended.
 pub enum Store {
     Sqlite(sqlite::Store),
+    Postgres(postgres::Store),
 }
 
 /// A post to be stored: the text is validated and trimmed already.
@@ -43,6 +46,7 @@ impl Database {
     pub fn worker(&self) -> Result<Store, OpenError> {
         match self {
             Database::Sqlite(database) => Ok(Store::Sqlite(database.worker()?)),
+            Database::Postgres(database) => Ok(Store::Postgres(database.worker())),
         }
     }
 
@@ -50,6 +54,9 @@ impl Database {
     pub fn close(self) {
         match self {
             Database::Sqlite(database) => database.close(),
+            // Each worker's connections end with its runtime; nothing is answered before it is
+            // committed.
+            Database::Postgres(_) => {}
         }
     }
 }
@@ -59,6 +66,7 @@ impl Store {
     pub async fn health(&self) -> Result<(), String> {
         match self {
             Store::Sqlite(store) => store.health(),
+            Store::Postgres(store) => store.health().await.map_err(|fault| fault.to_string()),
         }
     }
 
@@ -66,6 +74,7 @@ impl Store {
     pub async fn feed(&self) -> Result<Bytes, ApiError> {
         match self {
             Store::Sqlite(store) => store.feed(),
+            Store::Postgres(store) => store.feed().await,
         }
     }
 
@@ -73,6 +82,7 @@ impl Store {
     pub async fn post(&self, id: i64) -> Result<Bytes, ApiError> {
         match self {
             Store::Sqlite(store) => store.post(id),
+            Store::Postgres(store) => store.post(id).await,
         }
     }
 
@@ -80,6 +90,7 @@ impl Store {
     pub async fn create(&self, post: NewPost) -> Result<Created, ApiError> {
         match self {
             Store::Sqlite(store) => store.create(post).await,
+            Store::Postgres(store) => store.create(post).await,
         }
     }
 
@@ -87,6 +98,7 @@ impl Store {
     pub async fn like(&self, user_id: i64, post_id: i64) -> Result<bool, ApiError> {
         match self {
             Store::Sqlite(store) => store.like(user_id, post_id).await,
+            Store::Postgres(store) => store.like(user_id, post_id).await,
         }
     }
 }

@@ -1,0 +1,170 @@
+//! Many callers, one statement.
+//!
+//! Callers put what they ask into a bounded queue; whoever owns a free connection takes whatever
+//! waits there as one group and answers each member. There is no timer: a lone caller is a group
+//! of one and waits for nobody, and under load groups grow by themselves while the connection is
+//! busy with the one before.
+
+use shared::ApiError;
+use tokio::sync::{mpsc, oneshot};
+
+/// One caller's question, and the way back to that caller.
+pub struct Call<Q, A> {
+    pub question: Q,
+    reply: oneshot::Sender<Result<A, ApiError>>,
+}
+
+impl<Q, A> Call<Q, A> {
+    pub fn answer(self, answer: Result<A, ApiError>) {
+        // A caller that has left does not want its answer.
+        let _ = self.reply.send(answer);
+    }
+}
+
+/// The callers' end of the queue.
+pub struct Callers<Q, A>(mpsc::Sender<Call<Q, A>>);
+
+/// The end of the queue that answers.
+pub struct Queue<Q, A> {
+    calls: mpsc::Receiver<Call<Q, A>>,
+    max_group: usize,
+}
+
+/// `max_queued`: one more is refused as overload. `max_group` bounds how long the first of a group
+/// waits for the last.
+pub fn queue<Q, A>(max_queued: usize, max_group: usize) -> (Callers<Q, A>, Queue<Q, A>) {
+    let (sender, calls) = mpsc::channel(max_queued);
+    (Callers(sender), Queue { calls, max_group })
+}
+
+impl<Q, A> Callers<Q, A> {
+    pub async fn ask(&self, question: Q) -> Result<A, ApiError> {
+        let (reply, answer) = oneshot::channel();
+        self.0
+            .try_send(Call { question, reply })
+            .map_err(|refused| match refused {
+                mpsc::error::TrySendError::Full(_) => ApiError::Overloaded,
+                mpsc::error::TrySendError::Closed(_) => ApiError::DatabaseUnavailable,
+            })?;
+        // Whoever was to answer is gone: nothing is known of what became of the question.
+        answer.await.unwrap_or(Err(ApiError::DatabaseUnavailable))
+    }
+}
+
+impl<Q, A> Queue<Q, A> {
+    /// Waits for a first call and takes with it whatever else is queued, up to the limit. Callers
+    /// that have left meanwhile are passed over. False: no caller is left to ask anything.
+    pub async fn next_group(&mut self, group: &mut Vec<Call<Q, A>>) -> bool {
+        debug_assert!(group.is_empty(), "a group is answered before the next is taken");
+        while group.is_empty() {
+            if self.calls.recv_many(group, self.max_group).await == 0 {
+                return false;
+            }
+            group.retain(|call| !call.reply.is_closed());
+        }
+        true
+    }
+
+    /// Answers every call with `refusal`, those that wait and those that come, for as long as it
+    /// is polled; completes when no caller is left.
+    pub async fn refuse(&mut self, refusal: ApiError) {
+        while let Some(call) = self.calls.recv().await {
+            call.answer(Err(refusal));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use tokio::task::yield_now;
+
+    async fn answer_with_group_size(mut queue: Queue<u32, (u32, usize)>) {
+        let mut group = Vec::new();
+        while queue.next_group(&mut group).await {
+            let size = group.len();
+            for call in group.drain(..) {
+                let question = call.question;
+                call.answer(Ok((question, size)));
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lone_caller_is_a_group_of_one() {
+        let (callers, queue) = queue(8, 8);
+        tokio::spawn(answer_with_group_size(queue));
+        assert_eq!(callers.ask(7).await, Ok((7, 1)));
+        assert_eq!(callers.ask(8).await, Ok((8, 1)));
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_is_taken_together_up_to_the_limit() {
+        let (callers, queue) = queue(8, 3);
+        let asking = async {
+            tokio::join!(
+                callers.ask(1),
+                callers.ask(2),
+                callers.ask(3),
+                callers.ask(4)
+            )
+        };
+        let (answers, ()) = tokio::join!(asking, async {
+            yield_now().await;
+            tokio::spawn(answer_with_group_size(queue));
+        });
+        assert_eq!(
+            answers,
+            (Ok((1, 3)), Ok((2, 3)), Ok((3, 3)), Ok((4, 1)))
+        );
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_refuses_at_once_and_a_caller_that_left_makes_room() {
+        let (callers, mut queue) = queue::<u32, u32>(1, 8);
+        {
+            let mut waiting = pin!(callers.ask(1));
+            assert!(futures_poll_once(waiting.as_mut()).await.is_none());
+            assert_eq!(callers.ask(2).await, Err(ApiError::Overloaded));
+        }
+        let mut group = Vec::new();
+        let mut taking = pin!(queue.next_group(&mut group));
+        assert!(
+            futures_poll_once(taking.as_mut()).await.is_none(),
+            "nobody who still waits was there to take"
+        );
+    }
+
+    #[tokio::test]
+    async fn refusing_answers_those_who_wait_and_those_who_come() {
+        let (callers, mut queue) = queue::<u32, u32>(8, 8);
+        let asking = async {
+            assert_eq!(callers.ask(1).await, Err(ApiError::DatabaseUnavailable));
+            assert_eq!(callers.ask(2).await, Err(ApiError::DatabaseUnavailable));
+        };
+        tokio::select! {
+            () = asking => {}
+            () = queue.refuse(ApiError::DatabaseUnavailable) => panic!("callers are left"),
+        }
+        drop(callers);
+        queue.refuse(ApiError::DatabaseUnavailable).await;
+    }
+
+    #[tokio::test]
+    async fn when_nobody_answers_any_more_every_caller_is_told() {
+        let (callers, queue) = queue::<u32, u32>(8, 8);
+        let (answer, ()) = tokio::join!(callers.ask(1), async { drop(queue) });
+        assert_eq!(answer, Err(ApiError::DatabaseUnavailable));
+        assert_eq!(callers.ask(2).await, Err(ApiError::DatabaseUnavailable));
+    }
+
+    /// Polls once: `None` while it is pending.
+    async fn futures_poll_once<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        tokio::select! {
+            biased;
+            value = future => Some(value),
+            () = std::future::ready(()) => None,
+        }
+    }
+}
