@@ -153,9 +153,9 @@ fn event_loop() -> io::Result<Runtime> {
 async fn open(target: &Target) -> Result<Database, OpenError> {
     match target {
         Target::Sqlite(path) => Ok(Database::Sqlite(sqlite::Database::open(path)?)),
-        Target::Postgres(options) => {
-            Ok(Database::Postgres(postgres::Database::open((**options).clone()).await?))
-        }
+        Target::Postgres(options) => Ok(Database::Postgres(
+            postgres::Database::open((**options).clone()).await?,
+        )),
     }
 }
 

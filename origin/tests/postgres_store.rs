@@ -75,7 +75,10 @@ fn new_post(user_id: i64, body: impl Into<String>) -> NewPost {
 }
 
 fn counts(database: &Database, kind: &str) -> Counts {
-    let found = database.counts().into_iter().find(|(name, _)| *name == kind);
+    let found = database
+        .counts()
+        .into_iter()
+        .find(|(name, _)| *name == kind);
     found.unwrap().1
 }
 
@@ -102,7 +105,9 @@ async fn feed_of(store: &Store) -> Vec<Value> {
 
 async fn feed_ids(store: &Store) -> Vec<i64> {
     let feed = feed_of(store).await;
-    feed.iter().map(|post| post["id"].as_i64().unwrap()).collect()
+    feed.iter()
+        .map(|post| post["id"].as_i64().unwrap())
+        .collect()
 }
 
 fn likes_that_do_not_add_up(server: &Postgres) -> String {
@@ -151,7 +156,12 @@ async fn concurrent_readers_travel_in_one_query_and_a_lone_one_in_its_own() {
         let store = store.clone();
         async move { store.feed().await.unwrap() }
     });
-    assert!(feeds.await.iter().all(|feed| feed.starts_with(b"{\"posts\":[{\"id\":100,")));
+    assert!(
+        feeds
+            .await
+            .iter()
+            .all(|feed| feed.starts_with(b"{\"posts\":[{\"id\":100,"))
+    );
 
     // By the server's own count: 64 callers each, one statement each.
     let statements = "SELECT query LIKE '%LIMIT%', calls FROM pg_stat_statements \
@@ -198,7 +208,10 @@ async fn ids_rise_in_the_order_of_creates_also_within_a_group() {
         let store = store.clone();
         async move {
             let author = turn % USERS + 1;
-            store.create(new_post(author, format!("post {turn}"))).await.unwrap()
+            store
+                .create(new_post(author, format!("post {turn}")))
+                .await
+                .unwrap()
         }
     })
     .await;
@@ -237,10 +250,19 @@ async fn a_bad_create_does_not_sink_its_neighbours() {
             Ok((post["author"].clone(), post["body"].clone()))
         }
     };
-    let shown = |user_id: i64| Ok((format!("user_{user_id}").into(), format!("by {user_id}").into()));
+    let shown = |user_id: i64| {
+        Ok((
+            format!("user_{user_id}").into(),
+            format!("by {user_id}").into(),
+        ))
+    };
 
     let authors = [9_999, 1, 2, 9_999, 2, 8_888, 3];
-    let outcomes = all(authors.map(|user_id| (user_id, format!("by {user_id}"))), create).await;
+    let outcomes = all(
+        authors.map(|user_id| (user_id, format!("by {user_id}"))),
+        create,
+    )
+    .await;
     for (user_id, outcome) in authors.into_iter().zip(outcomes) {
         match user_id {
             1..=USERS => assert_eq!(outcome, shown(user_id)),
@@ -283,7 +305,11 @@ async fn any_text_but_nul_comes_back_as_it_was() {
         let refused = store.create(new_post(1, text)).await;
         assert_eq!(refused, Err(ApiError::BodyContainsNul));
     }
-    assert_eq!(counts(&database, "create").calls, sent, "it never reaches the database");
+    assert_eq!(
+        counts(&database, "create").calls,
+        sent,
+        "it never reaches the database"
+    );
 }
 
 #[tokio::test]
@@ -294,7 +320,11 @@ async fn sixteen_identical_likes_count_once() {
     let two = Arc::new(database.worker());
     for post_id in 1..=20 {
         let outcomes = all(0..16, |turn| {
-            let store = if turn % 2 == 0 { one.clone() } else { two.clone() };
+            let store = if turn % 2 == 0 {
+                one.clone()
+            } else {
+                two.clone()
+            };
             async move { store.like(3, post_id).await.unwrap() }
         })
         .await;
@@ -349,7 +379,11 @@ async fn groups_of_several_workers_never_block_each_other_for_ever() {
     let liked_posts = 20;
     let likes = (0..3 * USERS * liked_posts).map(|turn| {
         let (worker, user_id, place) = (turn % 3, turn / 3 % USERS + 1, turn / 3 / USERS);
-        let post_id = if worker == 1 { liked_posts - place } else { place + 1 };
+        let post_id = if worker == 1 {
+            liked_posts - place
+        } else {
+            place + 1
+        };
         (worker as usize, user_id, post_id)
     });
     let outcomes = all(likes, |(worker, user_id, post_id)| {
@@ -415,7 +449,11 @@ async fn a_server_that_goes_and_comes_back_loses_no_acknowledged_write() {
         let asked = Instant::now();
         assert_eq!(store.health().await, Err(ApiError::DatabaseUnavailable));
         assert_eq!(store.feed().await, Err(ApiError::DatabaseUnavailable));
-        assert!(asked.elapsed() < Duration::from_millis(200), "{:?}", asked.elapsed());
+        assert!(
+            asked.elapsed() < Duration::from_millis(200),
+            "{:?}",
+            asked.elapsed()
+        );
         let starting = tokio::task::spawn_blocking(move || {
             server.start_again().unwrap();
             server
@@ -424,12 +462,21 @@ async fn a_server_that_goes_and_comes_back_loses_no_acknowledged_write() {
 
         for written in writers.join_all().await {
             let slowest = written.slowest_refusal;
-            assert!(slowest < Duration::from_secs(1), "{how:?}: refused after {slowest:?}");
+            assert!(
+                slowest < Duration::from_secs(1),
+                "{how:?}: refused after {slowest:?}"
+            );
             let count = written.acknowledged.len();
-            assert!(count > 20, "{how:?}: {count} writes are too few to lose any");
+            assert!(
+                count > 20,
+                "{how:?}: {count} writes are too few to lose any"
+            );
             for (id, liked) in written.acknowledged {
                 let like_count = post_of(&store, id).await["like_count"].as_i64().unwrap();
-                assert!(like_count >= i64::from(liked), "{how:?}: post {id} lost its like");
+                assert!(
+                    like_count >= i64::from(liked),
+                    "{how:?}: post {id} lost its like"
+                );
             }
         }
         assert_eq!(likes_that_do_not_add_up(&server), "");
@@ -482,17 +529,32 @@ async fn a_statement_that_hangs_is_given_up_while_health_answers_and_full_queues
         unlock.await.unwrap();
     };
     let (outcomes, ()) = tokio::join!(outcomes, meanwhile);
-    assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        asked.elapsed()
+    );
     let count = |wanted: Result<(), ApiError>| {
-        let same = outcomes.iter().filter(|outcome| outcome.map(|_| ()) == wanted);
+        let same = outcomes
+            .iter()
+            .filter(|outcome| outcome.map(|_| ()) == wanted);
         same.count()
     };
     let overloaded = count(Err(ApiError::Overloaded));
-    assert!(overloaded > 1_000, "{overloaded}: a full queue refuses at once");
+    assert!(
+        overloaded > 1_000,
+        "{overloaded}: a full queue refuses at once"
+    );
     let given_up = count(Err(ApiError::DatabaseUnavailable));
-    assert!((1..=256).contains(&given_up), "{given_up}: one group was given up");
+    assert!(
+        (1..=256).contains(&given_up),
+        "{given_up}: one group was given up"
+    );
     let done = count(Ok(()));
-    assert!(done > 1_000, "{done}: the others were done when the lock was gone");
+    assert!(
+        done > 1_000,
+        "{done}: the others were done when the lock was gone"
+    );
     assert_eq!(likes_that_do_not_add_up(&server), "");
 }
 
@@ -526,7 +588,10 @@ async fn a_server_that_stops_answering_hangs_nobody_for_long() {
     assert!(second_took < Duration::from_millis(500), "{second_took:?}");
     let asked = Instant::now();
     while store.feed().await.is_err() {
-        assert!(asked.elapsed() < Duration::from_secs(10), "it does not come back");
+        assert!(
+            asked.elapsed() < Duration::from_secs(10),
+            "it does not come back"
+        );
         sleep(Duration::from_millis(20)).await;
     }
 }

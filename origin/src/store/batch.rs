@@ -55,7 +55,10 @@ impl<Q, A> Queue<Q, A> {
     /// Waits for a first call and takes with it whatever else is queued, up to the limit. Callers
     /// that have left meanwhile are passed over. False: no caller is left to ask anything.
     pub async fn next_group(&mut self, group: &mut Vec<Call<Q, A>>) -> bool {
-        debug_assert!(group.is_empty(), "a group is answered before the next is taken");
+        debug_assert!(
+            group.is_empty(),
+            "a group is answered before the next is taken"
+        );
         while group.is_empty() {
             if self.calls.recv_many(group, self.max_group).await == 0 {
                 return false;
@@ -114,10 +117,7 @@ mod tests {
             yield_now().await;
             tokio::spawn(answer_with_group_size(queue));
         });
-        assert_eq!(
-            answers,
-            (Ok((1, 3)), Ok((2, 3)), Ok((3, 3)), Ok((4, 1)))
-        );
+        assert_eq!(answers, (Ok((1, 3)), Ok((2, 3)), Ok((3, 3)), Ok((4, 1))));
     }
 
     #[tokio::test]
@@ -160,7 +160,9 @@ mod tests {
     }
 
     /// Polls once: `None` while it is pending.
-    async fn futures_poll_once<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    async fn futures_poll_once<T>(
+        future: std::pin::Pin<&mut impl Future<Output = T>>,
+    ) -> Option<T> {
         tokio::select! {
             biased;
             value = future => Some(value),

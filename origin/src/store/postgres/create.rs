@@ -32,8 +32,15 @@ impl Statement for Create {
         group: &mut Vec<Call<NewPost, Created>>,
     ) -> Result<(), sqlx::Error> {
         let user_ids: Vec<i64> = group.iter().map(|call| call.question.user_id).collect();
-        let bodies: Vec<&str> = group.iter().map(|call| call.question.body.as_str()).collect();
-        let rows = sqlx::query(INSERT).bind(&user_ids).bind(&bodies).fetch_all(connection).await?;
+        let bodies: Vec<&str> = group
+            .iter()
+            .map(|call| call.question.body.as_str())
+            .collect();
+        let rows = sqlx::query(INSERT)
+            .bind(&user_ids)
+            .bind(&bodies)
+            .fetch_all(connection)
+            .await?;
         let mut outcomes = Vec::with_capacity(group.len());
         let mut rows = rows.iter().peekable();
         for user_id in user_ids {
@@ -48,7 +55,9 @@ impl Statement for Create {
             });
         }
         if rows.next().is_some() {
-            return Err(sqlx::Error::Protocol("rows came back in another order".to_owned()));
+            return Err(sqlx::Error::Protocol(
+                "rows came back in another order".to_owned(),
+            ));
         }
         for (call, outcome) in group.drain(..).zip(outcomes) {
             call.answer(outcome);

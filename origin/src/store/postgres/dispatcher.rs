@@ -187,12 +187,20 @@ impl<S: Statement> Dispatcher<S> {
                     return Ok(());
                 }
                 Fate::Rejected => {
-                    error!(calls = S::NAME, fault = fault::describe(&fault), "a call was refused");
+                    error!(
+                        calls = S::NAME,
+                        fault = fault::describe(&fault),
+                        "a call was refused"
+                    );
                     self.refuse_group(ApiError::Internal);
                     return Ok(());
                 }
                 Fate::Contended | Fate::Lost => {
-                    warn!(calls = S::NAME, fault = fault::describe(&fault), "a statement failed");
+                    warn!(
+                        calls = S::NAME,
+                        fault = fault::describe(&fault),
+                        "a statement failed"
+                    );
                     break;
                 }
             }

@@ -28,9 +28,7 @@ pub fn fate(fault: &Error) -> Fate {
 
 pub fn sqlstate(fault: &Error) -> Option<&str> {
     match fault {
-        Error::Database(fault) => {
-            Some(fault.downcast_ref::<PgDatabaseError>().code())
-        }
+        Error::Database(fault) => Some(fault.downcast_ref::<PgDatabaseError>().code()),
         _ => None,
     }
 }

@@ -56,12 +56,19 @@ impl Statement for Like {
         group.sort_unstable_by_key(|call| call.question);
         let post_ids: Vec<i64> = group.iter().map(|call| call.question.post_id).collect();
         let user_ids: Vec<i64> = group.iter().map(|call| call.question.user_id).collect();
-        let rows = sqlx::query(INSERT).bind(&post_ids).bind(&user_ids).fetch_all(connection).await?;
+        let rows = sqlx::query(INSERT)
+            .bind(&post_ids)
+            .bind(&user_ids)
+            .fetch_all(connection)
+            .await?;
 
         // Of equal likes the first takes the row that was inserted; the others find it taken.
         let mut outcomes: Vec<Result<Already, ApiError>> = vec![Ok(true); group.len()];
         for row in &rows {
-            let like = NewLike { post_id: bigint(row, 0)?, user_id: bigint(row, 1)? };
+            let like = NewLike {
+                post_id: bigint(row, 0)?,
+                user_id: bigint(row, 1)?,
+            };
             let (liked, user_is_known) = (boolean(row, 2)?, boolean(row, 3)?);
             let equal = group.partition_point(|call| call.question < like)
                 ..group.partition_point(|call| call.question <= like);

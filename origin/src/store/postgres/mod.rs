@@ -24,8 +24,8 @@ use self::feed::Feed;
 use self::health::Health;
 use self::like::{Like, NewLike};
 use self::post::PostById;
-use self::stats::Stats;
 pub use self::stats::Counts;
+use self::stats::Stats;
 use super::batch::Callers;
 use super::{Created, NewPost, OpenError};
 
@@ -59,12 +59,21 @@ impl Database {
     pub async fn open(options: PgConnectOptions) -> Result<Database, OpenError> {
         let options = open::for_serving(options);
         open::check(&options).await?;
-        Ok(Database { options: Arc::new(options), kinds: Kinds::default() })
+        Ok(Database {
+            options: Arc::new(options),
+            kinds: Kinds::default(),
+        })
     }
 
     /// Must be called on the worker's runtime: its connections live there.
     pub fn worker(&self) -> Store {
-        let Kinds { health, feed, post, create, like } = &self.kinds;
+        let Kinds {
+            health,
+            feed,
+            post,
+            create,
+            like,
+        } = &self.kinds;
         Store {
             health: dispatcher::start(Health, self.options.clone(), health.clone()),
             feed: dispatcher::start(Feed, self.options.clone(), feed.clone()),
@@ -76,9 +85,21 @@ impl Database {
 
     /// Each kind of call by its name.
     pub fn counts(&self) -> [(&'static str, Counts); 5] {
-        let Kinds { health, feed, post, create, like } = &self.kinds;
-        [("health", health), ("feed", feed), ("post", post), ("create", create), ("like", like)]
-            .map(|(name, stats)| (name, stats.counts()))
+        let Kinds {
+            health,
+            feed,
+            post,
+            create,
+            like,
+        } = &self.kinds;
+        [
+            ("health", health),
+            ("feed", feed),
+            ("post", post),
+            ("create", create),
+            ("like", like),
+        ]
+        .map(|(name, stats)| (name, stats.counts()))
     }
 }
 

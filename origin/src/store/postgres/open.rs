@@ -41,7 +41,10 @@ pub fn for_serving(options: PgConnectOptions) -> PgConnectOptions {
 
 pub async fn check(options: &PgConnectOptions) -> Result<(), OpenError> {
     // Names the database without user and password.
-    let server = format!("cannot serve from {}", Target::Postgres(Box::new(options.clone())));
+    let server = format!(
+        "cannot serve from {}",
+        Target::Postgres(Box::new(options.clone()))
+    );
     match timeout(OPEN_LIMIT, connect_and_check(options)).await {
         Ok(Ok(Ok(()))) => Ok(()),
         Ok(Ok(Err(objection))) => Err(OpenError(format!("{server}: {objection}"))),
@@ -72,10 +75,13 @@ async fn objection(connection: &mut PgConnection) -> Result<Option<String>, Erro
     if let Some(objection) = schema::objection(connection).await? {
         return Ok(Some(objection));
     }
-    let read_only: String =
-        sqlx::query_scalar("SHOW transaction_read_only").fetch_one(&mut *connection).await?;
+    let read_only: String = sqlx::query_scalar("SHOW transaction_read_only")
+        .fetch_one(&mut *connection)
+        .await?;
     if read_only == "on" {
-        return Ok(Some("it is read-only (a standby, or set so): name the primary".to_owned()));
+        return Ok(Some(
+            "it is read-only (a standby, or set so): name the primary".to_owned(),
+        ));
     }
     let may_write: bool = sqlx::query_scalar(
         "SELECT has_table_privilege('users', 'SELECT') \

@@ -29,7 +29,9 @@ pub async fn objection(connection: &mut PgConnection) -> Result<Option<String>, 
             .fetch_all(connection)
             .await?;
     let is_applied = |version: i64, checksum: &[u8]| {
-        applied.iter().any(|(v, sum, success)| *v == version && *success && sum == checksum)
+        applied
+            .iter()
+            .any(|(v, sum, success)| *v == version && *success && sum == checksum)
     };
     for migration in MIGRATIONS.iter() {
         if !is_applied(migration.version, &migration.checksum) {
@@ -39,7 +41,11 @@ pub async fn objection(connection: &mut PgConnection) -> Result<Option<String>, 
             )));
         }
     }
-    Ok(applied.iter().map(|(version, ..)| *version).find(|&version| !MIGRATIONS.version_exists(version)).map(
-        |version| format!("its tables are newer (migration {version}) than this program: run a newer one"),
-    ))
+    Ok(applied
+        .iter()
+        .map(|(version, ..)| *version)
+        .find(|&version| !MIGRATIONS.version_exists(version))
+        .map(|version| {
+            format!("its tables are newer (migration {version}) than this program: run a newer one")
+        }))
 }
