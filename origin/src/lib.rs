@@ -6,6 +6,7 @@ pub mod dev;
 pub mod http;
 pub mod http1;
 pub mod logging;
+pub mod migrate;
 pub mod seed;
 pub mod serve;
 pub mod store;

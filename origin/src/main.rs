@@ -2,7 +2,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use origin::config::{self, Config};
-use origin::{dev, logging, seed, serve, token};
+use origin::{dev, logging, migrate, seed, serve, token};
 
 /// A social feed API that gets the most out of one small server
 #[derive(Parser)]
@@ -19,6 +19,8 @@ enum Command {
     Serve,
     /// Serve a small database of its own, made on the first run
     Dev(dev::DevArgs),
+    /// Bring the tables of a PostgreSQL database to this version
+    Migrate(migrate::MigrateArgs),
     /// Fill a database with the deterministic dataset
     Seed(seed::SeedArgs),
     /// Print a token for a user, signed with JWT_SECRET
@@ -46,6 +48,7 @@ fn run(command: Command) -> Result<(), Box<dyn std::error::Error>> {
             logging::start()?;
             dev::run(args)
         }
+        Command::Migrate(args) => migrate::run(args),
         Command::Seed(args) => Ok(seed::run(args)?),
         Command::Token(args) => token::run(args),
     }

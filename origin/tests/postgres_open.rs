@@ -1,8 +1,7 @@
 //! A PostgreSQL database that cannot be served from is refused in one line that says what to do,
 //! shows no password, and leaves the server as it was.
 
-use origin::store::postgres::{Database, schema};
-use sqlx::{Connection, PgConnection};
+use origin::store::postgres::{self, Database};
 use testbed::Postgres;
 use testbed::postgres::PASSWORD;
 
@@ -17,12 +16,6 @@ async fn refusal(url: &str) -> String {
         "{refusal}"
     );
     refusal
-}
-
-async fn migrate(url: &str) {
-    let mut connection = PgConnection::connect(url).await.unwrap();
-    schema::migrate(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -46,7 +39,7 @@ async fn our_tables_are_opened_and_whatever_else_is_refused_with_a_reason() {
     assert!(refusal(&url).await.contains("origin migrate"));
     assert_eq!(server.query_in("feed", tables).unwrap(), "0");
 
-    migrate(&url).await;
+    postgres::migrate(&url.parse().unwrap()).await.unwrap();
     assert!(Database::open(url.parse().unwrap()).await.is_ok());
 
     // Tables of an older and of a newer version.

@@ -23,6 +23,7 @@ use self::create::Create;
 use self::feed::Feed;
 use self::health::Health;
 use self::like::{Like, NewLike};
+pub use self::open::migrate;
 use self::post::PostById;
 pub use self::stats::Counts;
 use self::stats::Stats;

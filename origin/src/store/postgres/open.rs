@@ -39,28 +39,40 @@ pub fn for_serving(options: PgConnectOptions) -> PgConnectOptions {
         .disable_statement_logging()
 }
 
+/// Objects to what cannot be served from.
 pub async fn check(options: &PgConnectOptions) -> Result<(), OpenError> {
-    // Names the database without user and password.
-    let server = format!(
-        "cannot serve from {}",
-        Target::Postgres(Box::new(options.clone()))
-    );
+    let server = Target::Postgres(Box::new(options.clone()));
     match timeout(OPEN_LIMIT, connect_and_check(options)).await {
-        Ok(Ok(Ok(()))) => Ok(()),
-        Ok(Ok(Err(objection))) => Err(OpenError(format!("{server}: {objection}"))),
-        Ok(Err(fault)) => Err(OpenError(format!("{server}: {}", explain(&fault)))),
-        Err(_) => Err(OpenError(format!(
-            "{server}: no answer within {} s: check host and port",
+        Ok(Ok(None)) => Ok(()),
+        Ok(Ok(Some(objection))) => Err(objection),
+        Ok(Err(fault)) => Err(explain(&fault)),
+        Err(_) => Err(format!(
+            "no answer within {} s: check host and port",
             OPEN_LIMIT.as_secs()
-        ))),
+        )),
     }
+    .map_err(|reason| OpenError(format!("cannot serve from {server}: {reason}")))
 }
 
-async fn connect_and_check(options: &PgConnectOptions) -> Result<Result<(), String>, Error> {
+/// Brings the tables to this version's form, which may mean making them.
+pub async fn migrate(options: &PgConnectOptions) -> Result<(), OpenError> {
+    let migrate = async {
+        let mut connection = options.connect().await.map_err(|fault| explain(&fault))?;
+        let outcome = schema::migrate(&mut connection).await;
+        let _ = connection.close().await;
+        outcome.map_err(|fault| fault.to_string())
+    };
+    let server = Target::Postgres(Box::new(options.clone()));
+    migrate
+        .await
+        .map_err(|reason| OpenError(format!("cannot migrate {server}: {reason}")))
+}
+
+async fn connect_and_check(options: &PgConnectOptions) -> Result<Option<String>, Error> {
     let mut connection = options.connect().await?;
     let objection = objection(&mut connection).await?;
     connection.close().await?;
-    Ok(objection.map_or(Ok(()), Err))
+    Ok(objection)
 }
 
 /// What keeps us from serving from this database.
