@@ -151,8 +151,13 @@ if [ -z "$binary" ] && [ ! -e /opt/onebox/active ]; then
     runuser -u "$builder" -- bash -lc 'cd "$1" && cargo build --release --locked --package origin' _ "$repository"
     binary=$repository/target/release/origin
 fi
-# The program that makes the database: the new one, or the one that runs.
-origin=${binary:-/opt/onebox/active/origin}
+# The program that makes the database: the new one, or the one that runs. In its place already,
+# since the user that the database belongs to may not look where it was built.
+origin=/opt/onebox/active/origin
+if [ -n "$binary" ]; then
+    origin=/opt/onebox/releases/$(sha256sum "$binary" | cut -c1-12)/origin
+    [ -e "$origin" ] || install -D -m 755 "$binary" "$origin"
+fi
 
 echo "settings"
 put "$settings" 644 <<TEXT
@@ -233,6 +238,7 @@ enable_unit onebox-backup.timer
 systemctl is-active -q onebox-backup.timer || systemctl start onebox-backup.timer
 
 if [ "$front" = nginx ]; then
+    [ -e /etc/nginx/conf.d/onebox.conf ] || first_nginx=1
     # Debian's own file comes back with uninstall.sh.
     [ -e /etc/nginx/nginx.conf.before-onebox ] || cp -a /etc/nginx/nginx.conf /etc/nginx/nginx.conf.before-onebox
     put /etc/nginx/nginx.conf 644 <"$here/nginx/nginx.conf"
@@ -266,7 +272,11 @@ elif was_touched "$units/*.service*" || was_touched "$env"; then
     changed "restarted the origin"
 fi
 if [ "$front" = nginx ]; then
-    if ! systemctl is-active -q nginx; then
+    if [ -n "${first_nginx-}" ]; then
+        # A reload would go on in the background, and serve Debian's own page for a while.
+        systemctl restart nginx
+        changed "started Nginx"
+    elif ! systemctl is-active -q nginx; then
         systemctl start nginx
         changed "started Nginx"
     elif was_touched "/etc/nginx/*"; then

@@ -9,6 +9,7 @@ pub mod cache;
 pub mod dataset;
 pub mod dir;
 pub mod http;
+pub mod machine;
 pub mod net;
 pub mod origin;
 pub mod postgres;

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use testbed::cache::workspace;
 use testbed::postgres::Programs;
-use testbed::{Error, Result};
+use testbed::{Error, Result, machine};
 
 use crate::cargo;
 
@@ -20,6 +20,31 @@ pub fn postgres() -> Result<()> {
         )));
     }
     println!("    PostgreSQL {version}");
+    Ok(())
+}
+
+/// What the tests of `deploy/` use. Without it they say that they were skipped.
+pub fn machine() -> Result<()> {
+    for (program, package) in [
+        ("nginx", "nginx"),
+        ("shellcheck", "shellcheck"),
+        ("debootstrap", "debootstrap"),
+    ] {
+        let probe = || {
+            let mut probe = Command::new(program);
+            probe.arg("--help").env("PATH", machine::path_with_sbin());
+            probe.output().is_ok()
+        };
+        if !probe()
+            && let Err(error) = install(package, &format!("{program} is missing"))
+        {
+            println!("    {error}; tests that need it are skipped");
+        }
+    }
+    match machine::cannot_be_had() {
+        Some(reason) => println!("    {reason}: tests on a fresh machine are skipped"),
+        None => machine::prepare()?,
+    }
     Ok(())
 }
 

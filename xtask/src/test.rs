@@ -60,6 +60,7 @@ pub fn run(args: &TestArgs) -> Result<()> {
     let start = Instant::now();
     step("set-up", setup::postgres)?;
     let edge_tools = step("set-up of the edge", setup::edge)?;
+    step("set-up of a fresh machine", setup::machine)?;
     step("formatting", || {
         cargo::run(cargo(["fmt", "--all", "--check"]))
     })?;

@@ -1,3 +1,11 @@
 //! What `deploy/` promises, tried with the real programs.
 
+mod load;
+mod stage;
+
+mod challenge;
+mod droplet;
+mod hand_over;
+mod nginx;
+mod scripts;
 mod supervised;

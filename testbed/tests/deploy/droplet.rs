@@ -1,0 +1,138 @@
+//! The box alone: installed, used and left by its own scripts on a fresh machine.
+
+use testbed::origin;
+
+use crate::stage::deploy;
+use testbed::machine::Machine;
+
+const INSTALL: &str = "/root/onebox/deploy/droplet/install.sh";
+const UNINSTALL: &str = "/root/onebox/deploy/droplet/uninstall.sh";
+
+fn machine() -> Option<Machine> {
+    let machine = Machine::boot()?;
+    machine.put(&origin::binary("dev").unwrap(), "/root/origin");
+    machine.put(&deploy(""), "/root/onebox/deploy");
+    Some(machine)
+}
+
+/// All that a second run must leave as it is.
+fn state(machine: &Machine) -> String {
+    machine.run(
+        "find /etc /opt/onebox /usr/local /var/lib/onebox -xdev -type f,l -printf '%p %m %u:%g %T@ %l\\n' \
+             | grep -v -e feed.db -e /etc/mtab | sort
+         systemctl list-unit-files --no-legend | sort
+         systemctl show -P MainPID onebox@a onebox@b nginx postgresql@*",
+    )
+}
+
+fn like(machine: &Machine, post: u32) -> String {
+    machine.run(&format!(
+        "export JWT_SECRET=$(sed -n 's/^JWT_SECRET=//p' /etc/onebox/origin.env)
+         curl -s -X POST localhost/posts/{post}/like \
+             -H \"Authorization: Bearer $(/root/origin token --user 1 --username golden_ember_1)\""
+    ))
+}
+
+fn installs_twice(machine: &Machine, options: &str) {
+    let first = machine.run(&format!("{INSTALL} --binary /root/origin {options}"));
+    assert!(first.contains("changed: "), "{first}");
+    assert!(
+        machine
+            .run("curl -s localhost/health")
+            .contains(r#""db":"ok""#)
+    );
+    let before = state(machine);
+    for again in ["", "--binary /root/origin"] {
+        let second = machine.run(&format!("{INSTALL} {again}"));
+        assert!(second.contains("nothing changed"), "{second}");
+        assert_eq!(state(machine), before);
+    }
+}
+
+fn backs_up_and_restores(machine: &Machine) {
+    let before = machine.run("curl -s localhost/posts/7");
+    let backup = machine.run("onebox backup");
+    assert!(like(machine, 7).contains(r#""already_liked":false"#));
+    let liked = machine.run("curl -s localhost/posts/7");
+    assert_ne!(liked, before);
+    assert_eq!(machine.run(&format!("stat -c %a {backup}")), "600");
+
+    // A damaged backup is noticed before anything is touched.
+    let cut = backup.replace("/feed-", "/cut-");
+    machine.run(&format!("head -c 50000 {backup} >{cut}"));
+    let (restored, said) = machine.attempt(&format!("onebox restore {cut}"));
+    assert!(!restored && said.contains("damaged"), "{said}");
+    assert_eq!(machine.run("curl -s localhost/posts/7"), liked);
+
+    let said = machine.run(&format!("onebox restore {backup}"));
+    assert!(said.contains("restored"), "{said}");
+    assert_eq!(machine.run("curl -s localhost/posts/7"), before);
+    assert!(like(machine, 7).contains(r#""already_liked":false"#));
+}
+
+fn uninstalls(machine: &Machine) {
+    let said = machine.run(&format!("{UNINSTALL} --keep-data"));
+    assert!(said.contains("kept: "), "{said}");
+    assert!(!machine.attempt("curl -s localhost/health").0);
+    machine.run(&format!("{INSTALL} --binary /root/origin"));
+    assert!(like(machine, 7).contains(r#""already_liked":true"#));
+
+    machine.run(&format!("{UNINSTALL} --remove-data"));
+    let left = machine.run("find / -xdev -name '*onebox*' -not -path '/proc/*' -not -path '/root/*' \
+        -not -path '/var/log/*'; systemctl list-unit-files --no-legend | grep onebox; getent passwd onebox || true");
+    assert_eq!(left, "");
+}
+
+#[test]
+fn on_sqlite_install_backup_restore_uninstall() {
+    let Some(machine) = machine() else { return };
+    installs_twice(&machine, "--store sqlite");
+
+    // On an instance: a template's name of the instance is a letter that no slot has.
+    let said =
+        machine.run("systemd-analyze verify onebox@a.service onebox.socket onebox-backup.timer");
+    assert_eq!(said, "");
+    for unit in [
+        "onebox.service",
+        "onebox@a.service",
+        "onebox-backup.service",
+    ] {
+        let score = machine.run(&format!(
+            "systemd-analyze security --no-pager {unit} | sed -n 's/.*exposure level for .*: \\([0-9.]*\\) .*/\\1/p'"
+        ));
+        assert!(score.parse::<f32>().unwrap() <= 2.0, "{unit}: {score}");
+    }
+    assert_eq!(
+        machine.run("stat -c '%a %U' /etc/onebox/origin.env"),
+        "600 root"
+    );
+
+    backs_up_and_restores(&machine);
+    uninstalls(&machine);
+}
+
+#[test]
+fn behind_nginx_and_back() {
+    let Some(machine) = machine() else { return };
+    installs_twice(&machine, "--store sqlite --behind nginx");
+    machine.run("nginx -t -q && curl -sf localhost/feed");
+    let said = machine.run("curl -s -i localhost/posts/1");
+    assert!(said.contains("Server: nginx"), "{said}");
+
+    // The feed outlives the origin; the rest says what is wrong, in the API's words.
+    machine.run("onebox stop");
+    assert!(
+        machine
+            .run("curl -s localhost/feed")
+            .starts_with(r#"{"posts":["#)
+    );
+    assert_eq!(
+        machine.run("curl -s localhost/posts/1"),
+        r#"{"error":"origin unreachable"}"#
+    );
+
+    let said = machine.run(&format!("{INSTALL} --direct"));
+    assert!(said.contains("took Nginx out of the way"), "{said}");
+    let said = machine.run("curl -s -i localhost/posts/1");
+    assert!(!said.contains("Server: nginx"), "{said}");
+}
