@@ -9,7 +9,7 @@ use crate::accounting::{Accounts, GENERATOR, Gauges, Role, Sample, Usage};
 use crate::confine::Confinement;
 use crate::engine::model::REQUESTS_PER_S_PER_USER;
 use crate::engine::{Load, Message, Second, Shape, Summary};
-use crate::generator::Native;
+use crate::generator::{Engine, Generator};
 use crate::interrupt;
 use crate::judge::{GENERATOR_PERCENT, MARKS};
 use crate::progress::Progress;
@@ -22,6 +22,7 @@ pub struct Subject {
     pub tokens: PathBuf,
     pub roles: Vec<Role>,
     pub confinement: Option<Confinement>,
+    pub engine: Engine,
     /// How many cores the generator has.
     pub generator_cores: usize,
     pub caveats: Vec<String>,
@@ -51,7 +52,7 @@ impl Subject {
     }
 
     pub fn measure(&self, load: &Load, round: u32, progress: &mut Progress) -> Result<Level> {
-        let mut generator = Native::start(load)?;
+        let mut generator = Generator::start(self.engine, load)?;
         let mut roles = self.roles.clone();
         roles.push(Role {
             name: GENERATOR,

@@ -13,7 +13,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Measure one load level
-    Run(commands::run::Args),
+    Run(Box<commands::run::Args>),
     /// What `run` starts as a process of its own
     #[command(hide = true)]
     Generate { load: String },

@@ -10,6 +10,7 @@ use testbed::{Error, Result};
 use crate::accounting::{Gauges, Usage};
 use crate::confine::Limits;
 use crate::engine::{Load, Second, Shape, Summary};
+use crate::generator::Engine;
 use crate::judge::Marks;
 use crate::machine::Machine;
 
@@ -31,7 +32,7 @@ pub struct Results {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Configuration {
-    pub engine: String,
+    pub engine: Engine,
     pub dataset: String,
     pub limits: Option<Limits>,
     pub confined_by: Option<String>,

@@ -25,7 +25,7 @@ pub fn level(level: &Level) {
             let share = 100.0 * requests.requests as f64 / whole.requests.max(1) as f64;
             format!(
                 "{} {share:.1}% (p95 {:.2} ms)",
-                format!("{kind:?}").to_lowercase(),
+                kind.name(),
                 ms(requests.latency.p95_us)
             )
         })

@@ -94,6 +94,7 @@ fn elsewhere(url: &str, tokens: &std::path::Path, setting: &Setting) -> Result<S
         tokens: tokens.to_owned(),
         roles: Vec::new(),
         confinement: None,
+        engine: setting.results.configuration.engine,
         generator_cores: setting.cores.off_box.len(),
         caveats: vec![
             "The server was not started by this run: its CPU is not accounted for.".into(),

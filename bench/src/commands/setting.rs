@@ -8,6 +8,7 @@ use testbed::Result;
 use testbed::dataset::Scale;
 
 use crate::confine::Limits;
+use crate::generator::Engine;
 use crate::judge::MARKS;
 use crate::level::{Subject, Timing};
 use crate::machine::{self, Machine};
@@ -47,6 +48,9 @@ impl TimingArgs {
 
 #[derive(clap::Args, Clone)]
 pub struct SettingArgs {
+    /// The load generator
+    #[arg(long, value_enum, default_value = "native")]
+    pub engine: Engine,
     /// The servers' share of one core, for example 20% [default: a whole one]
     #[arg(long, value_parser = units::percent)]
     cpu: Option<f64>,
@@ -95,6 +99,7 @@ pub struct Setting {
     limits: Option<Limits>,
     workshop: Option<Workshop>,
     scale: Scale,
+    engine: Engine,
     origin: Option<PathBuf>,
     pub progress: Progress,
     pub results: Results,
@@ -135,7 +140,7 @@ impl Setting {
                 started_at,
                 machine: Machine::describe(),
                 configuration: Configuration {
-                    engine: "native".to_owned(),
+                    engine: args.engine,
                     dataset: args.scale().name().to_owned(),
                     limits,
                     confined_by: None,
@@ -151,6 +156,7 @@ impl Setting {
             limits,
             workshop: None,
             scale: args.scale(),
+            engine: args.engine,
             origin: args.origin.clone(),
             progress: Progress::new(),
             path: args.json.clone().unwrap_or(default),
@@ -178,6 +184,7 @@ impl Setting {
             tokens: stand.tokens(),
             roles: stand.roles(),
             confinement,
+            engine: self.engine,
             generator_cores: self.cores.off_box.len(),
             caveats: stand.caveats(),
         };

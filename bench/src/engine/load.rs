@@ -47,6 +47,19 @@ pub enum Target {
     Mix,
 }
 
+impl Target {
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Health => "health",
+            Target::Feed => "feed",
+            Target::Post => "post",
+            Target::Like => "like",
+            Target::Create => "create",
+            Target::Mix => "mix",
+        }
+    }
+}
+
 impl Shape {
     /// Arrivals on as many connections as a closed loop of that rate would have.
     pub fn arrivals(per_second: f64) -> Shape {
