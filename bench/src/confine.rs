@@ -123,8 +123,8 @@ impl Enclosure {
         self.files.clone()
     }
 
-    pub fn limits(&self) -> Limits {
-        self.limits
+    pub fn folders(&self) -> &[PathBuf] {
+        &self.files.folders
     }
 
     /// What it could not confine, for the report.

@@ -39,12 +39,21 @@ pub struct Timing {
 
 impl Subject {
     pub fn load(&self, shape: Shape, timing: Timing, seed: u64) -> Load {
+        // Only users leave one by one, and only thinking needs a ramp.
+        let ramp_down_ms = match shape {
+            Shape::Users { .. } => timing.ramp_down_ms,
+            Shape::Arrivals { .. } | Shape::Hammer { .. } => 0,
+        };
+        let ramp_up_ms = match shape {
+            Shape::Users { .. } | Shape::Arrivals { .. } => timing.ramp_up_ms,
+            Shape::Hammer { .. } => 0,
+        };
         Load {
             address: self.address,
             shape,
-            ramp_up_ms: timing.ramp_up_ms,
+            ramp_up_ms,
             hold_ms: timing.hold_ms,
-            ramp_down_ms: timing.ramp_down_ms,
+            ramp_down_ms,
             grace_ms: timing.grace_ms,
             seed,
             tokens: self.tokens.clone(),

@@ -11,6 +11,7 @@ pub mod level;
 pub mod machine;
 pub mod progress;
 pub mod results;
+pub mod search;
 pub mod stand;
 pub mod topology;
 pub mod units;

@@ -1,5 +1,6 @@
 use std::process::ExitCode;
 
+use bench::commands::search::Loop;
 use bench::{commands, generator};
 use clap::{Parser, Subcommand};
 
@@ -14,7 +15,13 @@ struct Cli {
 enum Command {
     /// Measure one load level
     Run(Box<commands::run::Args>),
-    /// What `run` starts as a process of its own
+    /// Find the most users that pass (closed loop)
+    Search(Box<commands::search::Args>),
+    /// Find the most requests a second that pass (open loop)
+    Open(Box<commands::search::Args>),
+    /// Measure the same levels on several topologies
+    Compare(Box<commands::compare::Args>),
+    /// What the others start as a process of its own
     #[command(hide = true)]
     Generate { load: String },
 }
@@ -22,6 +29,9 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(args) => commands::run::run(&args),
+        Command::Search(args) => commands::search::run(Loop::Closed, &args),
+        Command::Open(args) => commands::search::run(Loop::Open, &args),
+        Command::Compare(args) => commands::compare::run(&args),
         Command::Generate { load } => generator::generate(&load),
     };
     match done {

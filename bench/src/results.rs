@@ -9,7 +9,7 @@ use testbed::{Error, Result};
 
 use crate::accounting::{Gauges, Usage};
 use crate::confine::Limits;
-use crate::engine::{Load, Second, Shape, Summary};
+use crate::engine::{Load, Second, Summary};
 use crate::generator::Engine;
 use crate::judge::Marks;
 use crate::machine::Machine;
@@ -43,6 +43,8 @@ pub struct Configuration {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Score {
+    /// `users` or `requests/s`.
+    pub unit: String,
     /// The most users, or requests a second, that passed.
     pub passed: f64,
     /// The least that failed.
@@ -90,14 +92,6 @@ pub struct Row {
 impl Level {
     pub fn passed(&self) -> bool {
         self.faults.is_empty()
-    }
-
-    pub fn name(&self) -> String {
-        match &self.load.shape {
-            Shape::Users { users } => format!("{users} users"),
-            Shape::Arrivals { per_second, .. } => format!("{per_second:.0} requests/s"),
-            Shape::Hammer { connections, .. } => format!("{connections} connections"),
-        }
     }
 }
 

@@ -9,7 +9,11 @@ pub fn level(level: &Level) {
         true => "PASS".to_owned(),
         false => format!("FAIL: {}", level.faults.join("; ")),
     };
-    println!("{} · {} · {verdict}", level.topology, level.name());
+    println!(
+        "{} · {} · {verdict}",
+        level.topology,
+        level.load.shape.name()
+    );
     println!(
         "  whole run: {} requests, {} failed ({:.2}%), p50 {:.2} ms, p95 {:.2} ms, p99 {:.2} ms, max {:.0} ms",
         whole.requests,
@@ -73,6 +77,29 @@ fn shares(usage: &Usage, requests: u64) {
             used.total_us() as f64 / 1e4 / usage.seconds.max(1e-9),
             used.total_us() as f64 / requests.max(1) as f64,
             100.0 * used.system_us as f64 / used.total_us().max(1) as f64,
+        );
+    }
+}
+
+/// A line a level, side by side.
+pub fn comparison(levels: &[Level]) {
+    println!(
+        "topology                  level            p50 ms   p95 ms   p99 ms  failed  µs/request  users/core"
+    );
+    for level in levels {
+        let ms = |us: u64| us as f64 / 1000.0;
+        let whole = &level.summary.whole;
+        println!(
+            "{:<25} {:<14} {:>8.2} {:>8.2} {:>8.2} {:>6.2}% {:>11.1} {:>11.0}  {}",
+            level.topology,
+            level.load.shape.name(),
+            ms(whole.latency.p50_us),
+            ms(whole.latency.p95_us),
+            ms(whole.latency.p99_us),
+            100.0 * whole.failure_share(),
+            level.cpu_us_per_request,
+            level.users_per_core,
+            if level.passed() { "PASS" } else { "FAIL" },
         );
     }
 }

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use testbed::Result;
 use testbed::dataset::Scale;
+use testbed::{Error, Result};
 
 use crate::confine::Limits;
+use crate::engine::Shape;
 use crate::generator::Engine;
+use crate::interrupt;
 use crate::judge::MARKS;
 use crate::level::{Subject, Timing};
 use crate::machine::{self, Machine};
 use crate::progress::Progress;
-use crate::results::{Configuration, FORMAT, Results};
+use crate::results::{Configuration, FORMAT, Level, Results};
 use crate::stand::{Cores, Stand, Workshop};
 use crate::topology::Topology;
 use crate::units;
@@ -50,7 +52,7 @@ impl TimingArgs {
 pub struct SettingArgs {
     /// The load generator
     #[arg(long, value_enum, default_value = "native")]
-    pub engine: Engine,
+    engine: Engine,
     /// The servers' share of one core, for example 20% [default: a whole one]
     #[arg(long, value_parser = units::percent)]
     cpu: Option<f64>,
@@ -65,7 +67,7 @@ pub struct SettingArgs {
     origin: Option<PathBuf>,
     /// Repeats the same users
     #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    seed: u64,
     /// Where the results go [default: results/COMMAND-TIME.json]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -99,6 +101,7 @@ pub struct Setting {
     limits: Option<Limits>,
     workshop: Option<Workshop>,
     scale: Scale,
+    seed: u64,
     engine: Engine,
     origin: Option<PathBuf>,
     pub progress: Progress,
@@ -108,7 +111,7 @@ pub struct Setting {
 
 impl Setting {
     pub fn new(command: &str, args: &SettingArgs) -> Result<Setting> {
-        crate::interrupt::watch();
+        interrupt::watch();
         let cores = Cores::split()?;
         let mut caveats = Vec::new();
         if !cores.are_apart() {
@@ -156,6 +159,7 @@ impl Setting {
             limits,
             workshop: None,
             scale: args.scale(),
+            seed: args.seed,
             engine: args.engine,
             origin: args.origin.clone(),
             progress: Progress::new(),
@@ -191,12 +195,47 @@ impl Setting {
         Ok((stand, subject))
     }
 
-    /// Keeps what was measured so far, also when the rest will not come.
-    pub fn save(&self) -> Result<()> {
-        self.results.write(&self.path)
+    /// Measures a level and keeps it, also when the rest will not come.
+    pub fn measure(
+        &mut self,
+        subject: &Subject,
+        shape: Shape,
+        timing: Timing,
+        round: u32,
+    ) -> Result<&Level> {
+        self.stop_if_told()?;
+        let load = subject.load(shape, timing, self.seed);
+        let title = format!("{}, {}", subject.name, load.shape.name());
+        self.progress.level(title);
+        let level = subject.measure(&load, round, &mut self.progress)?;
+        self.results.levels.push(level);
+        self.results.write(&self.path)?;
+        Ok(self.results.levels.last().expect("pushed above"))
     }
 
-    pub fn path(&self) -> &std::path::Path {
-        &self.path
+    /// An error once this program was told to stop.
+    pub fn stop_if_told(&self) -> Result<()> {
+        match interrupt::is_raised() {
+            false => Ok(()),
+            true if self.results.levels.is_empty() => Err(Error::new("interrupted")),
+            true => Err(Error::new(format!(
+                "interrupted: what was measured is in {}",
+                self.path.display()
+            ))),
+        }
+    }
+
+    /// The same, not kept.
+    pub fn warm_up(&mut self, subject: &Subject, shape: Shape, timing: Timing) -> Result<()> {
+        let load = subject.load(shape, timing, self.seed);
+        let title = format!("{}, warm-up", subject.name);
+        self.progress.level(title);
+        subject.measure(&load, 0, &mut self.progress).map(drop)
+    }
+
+    pub fn finish(&self) -> Result<()> {
+        self.results.write(&self.path)?;
+        println!("results: {}", self.path.display());
+        Ok(())
     }
 }

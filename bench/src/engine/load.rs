@@ -86,6 +86,17 @@ impl Shape {
             Shape::Hammer { connections, .. } => f64::from(*connections),
         }
     }
+
+    pub fn name(&self) -> String {
+        match self {
+            Shape::Users { users } => format!("{users} users"),
+            Shape::Arrivals { per_second, .. } => format!("{per_second:.0} requests/s"),
+            Shape::Hammer {
+                target,
+                connections,
+            } => format!("{connections} connections asking for {}", target.name()),
+        }
+    }
 }
 
 impl Load {
