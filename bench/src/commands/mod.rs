@@ -1,7 +1,9 @@
 //! The program's commands, one a file.
 
 pub mod compare;
+pub mod plan;
 pub mod run;
+pub mod save;
 pub mod search;
 
 mod print;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use testbed::dataset::{Datasets, Scale, Sqlite};
 use testbed::postgres::{self, Postgres};
+use testbed::workerd::{self, WorkerConfig, Workerd};
 use testbed::{Error, Origin, OriginConfig, Result, Server, TempDir, origin, process};
 
 use crate::accounting::{POSTGRES, Role};
@@ -54,7 +55,13 @@ impl Workshop {
     /// With a built origin, or one built now as it is shipped.
     pub fn open(origin: Option<PathBuf>, scale: Scale) -> Result<Self> {
         let origin = match origin {
-            Some(program) => program,
+            Some(program) if program.is_file() => program,
+            Some(program) => {
+                return Err(Error::new(format!(
+                    "--origin: no program {}",
+                    program.display()
+                )));
+            }
             None => origin::binary("release")?,
         };
         let datasets = Datasets::new(&origin);
@@ -68,7 +75,7 @@ impl Workshop {
 
 /// What runs. Fields are dropped in this order: the front first, its group last.
 pub struct Stand {
-    _front: Option<Server>,
+    _front: Option<FrontServer>,
     _origin: Server,
     _postgres: Option<Postgres>,
     _sqlite: Option<Sqlite>,
@@ -76,6 +83,20 @@ pub struct Stand {
     enclosure: Option<Enclosure>,
     address: SocketAddr,
     roles: Vec<Role>,
+}
+
+enum FrontServer {
+    Nginx(Server),
+    Edge(Workerd),
+}
+
+impl FrontServer {
+    fn server(&self) -> &Server {
+        match self {
+            FrontServer::Nginx(server) => server,
+            FrontServer::Edge(workerd) => workerd,
+        }
+    }
 }
 
 impl Stand {
@@ -95,17 +116,21 @@ impl Stand {
             .map_err(|error| Error::new(format!("cannot write {}: {error}", file.display())))?;
 
         let mut roles = Vec::new();
-        let mut admit = |name: &'static str, root: u32| {
-            if let Some(enclosure) = &enclosure {
+        let mut admit = |name: &'static str, root: u32, is_on_box: bool| {
+            if let (true, Some(enclosure)) = (is_on_box, &enclosure) {
                 enclosure.admit(root)?;
             }
+            let cores = match is_on_box {
+                true => &cores.on_box,
+                false => &cores.off_box,
+            };
             for pid in process::tree(root) {
-                process::pin(pid, &cores.on_box)?;
+                process::pin(pid, cores)?;
             }
             roles.push(Role {
                 name,
                 root,
-                is_on_box: true,
+                is_on_box,
             });
             Result::Ok(())
         };
@@ -120,7 +145,7 @@ impl Stand {
             Store::Postgres => {
                 let made = workshop.datasets.postgres(workshop.scale, as_deployed())?;
                 let made = postgres.insert(made);
-                admit(POSTGRES, made.pid().unwrap_or_default())?;
+                admit(POSTGRES, made.pid().unwrap_or_default(), true)?;
                 made.url()
             }
         };
@@ -129,16 +154,24 @@ impl Stand {
             config = config.env("FEED_CACHE_MS", FEED_CACHE_MS);
         }
         let origin = Origin::start(config)?.into_server();
-        admit("origin", origin.pid())?;
+        admit("origin", origin.pid(), true)?;
         let front = match topology.front {
             Front::Alone | Front::OriginCache => None,
             Front::Nginx => {
                 let nginx = nginx::start(&folder, origin.port())?;
-                admit("nginx", nginx.pid())?;
-                Some(nginx)
+                admit("nginx", nginx.pid(), true)?;
+                Some(FrontServer::Nginx(nginx))
+            }
+            Front::Edge | Front::EdgePosts => {
+                let edge = edge(topology.front, origin.port())?;
+                admit("edge", edge.pid(), false)?;
+                Some(FrontServer::Edge(edge))
             }
         };
-        let address = front.as_ref().unwrap_or(&origin).address();
+        let address = front
+            .as_ref()
+            .map_or(&origin, FrontServer::server)
+            .address();
         Ok(Stand {
             _front: front,
             _origin: origin,
@@ -172,6 +205,22 @@ impl Stand {
             .map(Enclosure::caveats)
             .unwrap_or_default()
     }
+}
+
+/// The Worker as it is deployed, but for the cache: the platform's own is not to be had here.
+fn edge(front: Front, origin_port: u16) -> Result<Workerd> {
+    let modules = workerd::edge_modules(&[])?;
+    let post_ttl_ms = match front {
+        Front::EdgePosts => FEED_CACHE_MS,
+        _ => 0,
+    };
+    let config = WorkerConfig::new(&modules.path)
+        .var("CACHE", "isolate")
+        .var("FEED_TTL_MS", FEED_CACHE_MS)
+        .var("POST_TTL_MS", post_ttl_ms)
+        .var("ORIGINS", format!("http://127.0.0.1:{origin_port}"))
+        .var("JWT_SECRET", origin::SECRET);
+    Workerd::start(&config)
 }
 
 const TOKENS: &str = "tokens.json";
