@@ -32,6 +32,7 @@ Environment:
   DRAIN_MS               on SIGTERM, time in which an idle connection may send one more
                          request before it is closed [0]
   WRITE_TIMEOUT_MS       time without progress of a response [30000]
+  METRICS_ADDR           ADDRESS:PORT of the metrics, at /metrics for Prometheus [none]
   LOG_REQUESTS           1: one line per request [0]
   LOG_FORMAT             pretty or json [pretty on a terminal, else json]
   RUST_LOG               which log lines, as of tracing [info]";
@@ -48,6 +49,7 @@ pub struct Config {
     pub limits: Limits,
     pub feed_cache: Option<Duration>,
     pub drain_time: Duration,
+    pub metrics_address: Option<SocketAddr>,
     pub log_requests: bool,
 }
 
@@ -144,6 +146,7 @@ impl Config {
                 .number("FEED_CACHE_MS", 0..=60_000)?
                 .filter(|&ms| ms > 0)
                 .map(Duration::from_millis),
+            metrics_address: env.address("METRICS_ADDR")?,
             log_requests: env.switch("LOG_REQUESTS")?,
         })
     }
@@ -181,6 +184,18 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
     fn ms(&self, name: &str, default_ms: u64) -> Result<Duration, ConfigError> {
         let ms = self.number(name, 1..=86_400_000)?.unwrap_or(default_ms);
         Ok(Duration::from_millis(ms))
+    }
+
+    fn address(&self, name: &str) -> Result<Option<SocketAddr>, ConfigError> {
+        self.text(name)
+            .map(|text| {
+                text.parse().map_err(|_| {
+                    error(format!(
+                        "{name} is {text:?}: want an IP address and a port, such as 127.0.0.1:9100"
+                    ))
+                })
+            })
+            .transpose()
     }
 
     fn edge_keys(&self) -> Result<Option<Vec<Secret>>, ConfigError> {
@@ -283,6 +298,7 @@ mod tests {
             ("WORKERS", "0"),
             ("IDLE_TIMEOUT_MS", "-1"),
             ("FEED_CACHE_MS", "1s"),
+            ("METRICS_ADDR", "9100"),
             ("DRAIN_MS", "soon"),
             ("LOG_REQUESTS", "yes"),
         ] {

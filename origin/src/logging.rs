@@ -28,7 +28,12 @@ pub fn start() -> Result<(), String> {
             .with_target(false)
             .init();
     } else {
-        lines.json().flatten_event(true).init();
+        // The one span there is, a request's, stands in the line itself.
+        lines
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .init();
     }
     Ok(())
 }

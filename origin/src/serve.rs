@@ -10,16 +10,17 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use shared::token::Keys;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{info, warn};
 
+use crate::accept::Acceptor;
 use crate::config::Config;
 use crate::http::{self, App, Creates, EdgeOnly, FeedCache, Front};
-use crate::http1::{self, Drain, Limits};
+use crate::http1::{Drain, Limits};
+use crate::metrics::{self, Metrics};
 use crate::store::target::Target;
 use crate::store::{Database, OpenError, postgres, sqlite};
 use crate::supervisor;
@@ -30,6 +31,9 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// The kernel cuts it to `net.core.somaxconn`.
 const LISTEN_BACKLOG: u32 = 65_535;
+
+/// Prometheus needs one, a person who looks another.
+const MAX_METRICS_CONNECTIONS: usize = 16;
 
 /// File descriptors that are no connections: listeners, databases, logs.
 const RESERVED_FILES: u64 = 128;
@@ -42,6 +46,8 @@ pub enum ServeError {
     PortInUse(SocketAddr),
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, io::Error),
+    #[error("cannot listen on METRICS_ADDR {0}: {1}")]
+    ListenForMetrics(SocketAddr, io::Error),
     #[error("cannot use the sockets that the service manager passed: {0}")]
     Passed(io::Error),
     #[error("cannot start: {0}")]
@@ -60,11 +66,14 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
             signal(SignalKind::interrupt())?,
         )
     };
-    let (address, listeners) = match supervisor::listeners(config.workers) {
-        Ok(Some(passed)) => passed,
-        Ok(None) => listen(&runtime, config.address, config.workers)?,
-        Err(fault) => return Err(ServeError::Passed(fault)),
+    let passed = supervisor::listeners(config.workers).map_err(ServeError::Passed)?;
+    let listeners_outlive_us = passed.is_some();
+    let (address, listeners) = match passed {
+        Some(passed) => passed,
+        None => listen(&runtime, config.address, config.workers)?,
     };
+    // Before anything that has something to count.
+    let metrics = config.metrics_address.map(listen_for_metrics).transpose()?;
     let database = Arc::new(runtime.block_on(open(&config.target))?);
 
     let max_connections = config
@@ -83,6 +92,8 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
                 config: config.clone(),
                 database: database.clone(),
                 drain: drain.clone(),
+                number,
+                listener_outlives_us: listeners_outlive_us,
                 started,
                 creates: creates.clone(),
                 max_connections: max_connections.div_ceil(config.workers),
@@ -99,6 +110,12 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
         drain.close_idle();
         join(workers)?;
         return Err(ServeError::Start(io::Error::other("a worker ended")));
+    }
+    if let Some((metrics, listener)) = metrics {
+        let address = listener.local_addr()?;
+        info!(%address, "metrics at /metrics");
+        let limits = config.limits.clone();
+        runtime.spawn(serve_metrics(metrics, listener, limits, drain.clone()));
     }
     info!(%address, workers = config.workers, store = %config.target, "serving");
     ready(address);
@@ -192,10 +209,44 @@ fn listen(
     Ok((address, shared.collect::<Result<_, _>>()?))
 }
 
+fn listen_for_metrics(
+    address: SocketAddr,
+) -> Result<(&'static Metrics, std::net::TcpListener), ServeError> {
+    let listen = || {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    };
+    let listener = listen().map_err(|fault| ServeError::ListenForMetrics(address, fault))?;
+    Ok((metrics::enable(), listener))
+}
+
+/// On the main thread's event loop, which has little else to do: workers are not kept from theirs.
+async fn serve_metrics(
+    metrics: &'static Metrics,
+    listener: std::net::TcpListener,
+    limits: Limits,
+    drain: Arc<Drain>,
+) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let acceptor = Acceptor {
+        limits: Arc::new(limits),
+        drain,
+        max_connections: MAX_METRICS_CONNECTIONS,
+        open: Arc::default(),
+        tell_peer: false,
+    };
+    acceptor.run(&listener, metrics::router(metrics)).await;
+    Ok(())
+}
+
 struct Worker {
     config: Arc<Config>,
     database: Arc<Database>,
     drain: Arc<Drain>,
+    number: usize,
+    /// The service manager keeps it: who waits in it is the next server's.
+    listener_outlives_us: bool,
     started: Instant,
     creates: Creates,
     max_connections: usize,
@@ -225,14 +276,32 @@ impl Worker {
             });
             let front = Front {
                 edge_only: self.config.edge_keys.as_deref().map(EdgeOnly::new),
+                metrics: metrics::get(),
+                log_requests: self.config.log_requests,
             };
             let router = http::router(app, front);
             let open = Arc::new(AtomicUsize::new(0));
+            if let Some(metrics) = metrics::get() {
+                let open = open.clone();
+                metrics.watch_connections(&self.number.to_string(), move || {
+                    open.load(Ordering::Relaxed)
+                });
+            }
+            let acceptor = Acceptor {
+                limits: Arc::new(self.config.limits.clone()),
+                drain: self.drain.clone(),
+                max_connections: self.max_connections,
+                open: open.clone(),
+                tell_peer: self.config.log_requests,
+            };
             let _ = report_start.send(Handle::current());
 
             tokio::select! {
-                () = self.accept(&listener, router, &open) => {}
+                () = acceptor.run(&listener, router.clone()) => {}
                 () = self.drain.begun() => {}
+            }
+            if !self.listener_outlives_us {
+                acceptor.run_dry(&listener, router).await;
             }
             drop(listener);
             let deadline = Instant::now() + self.config.drain_time + DRAIN_TIMEOUT;
@@ -245,51 +314,5 @@ impl Worker {
             }
             Ok(())
         })
-    }
-
-    async fn accept(&self, listener: &TcpListener, router: Router, open: &Arc<AtomicUsize>) {
-        let limits = Arc::new(self.config.limits.clone());
-        loop {
-            let stream = match listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(fault) => {
-                    // Out of files or memory, most likely: existing connections may free some.
-                    warn!(%fault, "cannot accept a connection");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                    continue;
-                }
-            };
-            if open.load(Ordering::Relaxed) >= self.max_connections {
-                http1::refuse(stream);
-                continue;
-            }
-            self.spawn(stream, router.clone(), limits.clone(), Open::new(open));
-        }
-    }
-
-    fn spawn(&self, stream: TcpStream, router: Router, limits: Arc<Limits>, open: Open) {
-        // Responses leave in one write: waiting for more to send would only delay them.
-        let _ = stream.set_nodelay(true);
-        let drain = self.drain.clone();
-        tokio::spawn(async move {
-            http1::serve(stream, router, limits, drain).await;
-            drop(open);
-        });
-    }
-}
-
-/// Counts a connection for as long as it lives.
-struct Open(Arc<AtomicUsize>);
-
-impl Open {
-    fn new(open: &Arc<AtomicUsize>) -> Open {
-        open.fetch_add(1, Ordering::Relaxed);
-        Open(open.clone())
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -10,6 +10,8 @@ use shared::ApiError;
 use shared::microcache::{Answer, Fetch, Policy, Slot};
 use tokio::sync::watch;
 
+use crate::metrics::{self, FeedCacheResult};
+
 type Outcome = Result<Bytes, ApiError>;
 
 /// How many posts this process has created: what all its workers look at to know that a feed of
@@ -42,6 +44,16 @@ enum Turn<'a> {
     Wait(watch::Receiver<Option<Outcome>>),
 }
 
+impl Turn<'_> {
+    fn result(&self) -> FeedCacheResult {
+        match self {
+            Turn::Serve(_) => FeedCacheResult::Hit,
+            Turn::Render(_) => FeedCacheResult::Miss,
+            Turn::Wait(_) => FeedCacheResult::Shared,
+        }
+    }
+}
+
 impl FeedCache {
     pub fn new(ttl: Duration, creates: Creates) -> FeedCache {
         FeedCache {
@@ -62,7 +74,11 @@ impl FeedCache {
     /// The feed that is kept, or else the outcome of `render`: of one for all who miss together.
     pub async fn get(&self, render: impl Future<Output = Outcome>) -> Outcome {
         loop {
-            match self.turn() {
+            let turn = self.turn();
+            if let Some(metrics) = metrics::get() {
+                metrics.feed_cache(turn.result());
+            }
+            match turn {
                 Turn::Serve(body) => return Ok(body),
                 Turn::Render(turn) => {
                     let outcome = render.await;

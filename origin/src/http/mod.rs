@@ -7,11 +7,14 @@ mod feed;
 mod feed_cache;
 mod health;
 mod posts;
+mod request_log;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -24,7 +27,9 @@ use tower_http::validate_request::ValidateRequestHeaderLayer;
 pub use edge_only::EdgeOnly;
 pub use failure::Failure;
 pub use feed_cache::{Creates, FeedCache};
+pub use request_log::Peer;
 
+use crate::metrics::{self, Metrics};
 use crate::store::Store;
 
 /// What the handlers of one worker share.
@@ -40,6 +45,8 @@ pub struct App {
 #[derive(Default)]
 pub struct Front {
     pub edge_only: Option<EdgeOnly>,
+    pub metrics: Option<&'static Metrics>,
+    pub log_requests: bool,
 }
 
 const HEALTH: &str = "/health";
@@ -62,11 +69,18 @@ pub fn router(app: Arc<App>, front: Front) -> Router {
     if let Some(edge_only) = front.edge_only {
         router = router.layer(ValidateRequestHeaderLayer::custom(edge_only));
     }
-    router
-        .layer(CatchPanicLayer::custom(|_| {
-            Failure(ApiError::Internal).into_response()
-        }))
-        .with_state(app)
+    router = router.layer(CatchPanicLayer::custom(|_| {
+        Failure(ApiError::Internal).into_response()
+    }));
+    if let Some(metrics) = front.metrics {
+        router = router.layer(from_fn(move |request: Request, next: Next| {
+            metrics::measure(metrics, request, next)
+        }));
+    }
+    if front.log_requests {
+        router = router.layer(request_log::layer());
+    }
+    router.with_state(app)
 }
 
 /// A response of the API: its bodies are rendered already.

@@ -1,6 +1,7 @@
 //! One connection, from its first byte to its last.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
@@ -9,9 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
-use http::Method;
+use http::{Method, Request, Response};
 use shared::ApiError;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
@@ -24,6 +24,7 @@ use super::Limits;
 use super::body::Incoming;
 use super::head::{self, Head};
 use super::response::{self, Shape};
+use crate::metrics;
 
 /// Answers to pipelined requests are gathered up to here, then sent before the next is read: a
 /// reader that is slow slows its own requests and takes no memory for them.
@@ -72,7 +73,10 @@ impl Drain {
 }
 
 /// Serves requests until the client, a limit or the drain ends the connection.
-pub async fn serve(stream: TcpStream, service: Router, limits: Arc<Limits>, drain: Arc<Drain>) {
+pub async fn serve<S>(stream: TcpStream, service: S, limits: Arc<Limits>, drain: Arc<Drain>)
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+{
     let mut connection = Connection {
         phase: Phase::Busy,
         deadline: Instant::now(),
@@ -148,7 +152,10 @@ enum Wake {
 }
 
 impl Connection {
-    async fn serve_requests(&mut self, mut service: Router) -> io::Result<Ending> {
+    async fn serve_requests<S>(&mut self, mut service: S) -> io::Result<Ending>
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    {
         loop {
             let head = match self.next_head() {
                 Ok(Some(head)) => head,
@@ -178,7 +185,6 @@ impl Connection {
             }
 
             let (version, without_body) = (request.version(), request.method() == Method::HEAD);
-            // A router has no error of its own.
             let Ok(response) = service.call(request).await;
             let keep_alive = keep_alive && !self.drain.has_begun();
             let shape = Shape {
@@ -224,9 +230,6 @@ impl Connection {
             self.enter(Phase::Head, self.limits.head_timeout);
         } else {
             self.input.release();
-            if self.drain.closes_idle.load(Ordering::SeqCst) {
-                return Ok(Some(Ending::Close));
-            }
             self.enter(Phase::Idle, self.limits.idle_timeout);
         }
         match self.read(!begun).await? {
@@ -277,6 +280,9 @@ impl Connection {
     }
 
     async fn refuse(&mut self, error: ApiError) -> io::Result<Ending> {
+        if let Some(metrics) = metrics::get() {
+            metrics.request_refused(error);
+        }
         response::write_error(&mut self.output, error);
         self.flush().await?;
         Ok(Ending::Linger)
@@ -292,13 +298,21 @@ impl Connection {
                     Wake::Arrived
                 }));
             }
-            if drainable && self.drained.as_mut().poll(cx).is_ready() {
+            // After what has arrived: a request that is here already is still answered.
+            if drainable && self.poll_drained(cx).is_ready() {
                 return Poll::Ready(Ok(Wake::Drained));
             }
             ready!(self.poll_deadline(cx));
             Poll::Ready(Ok(Wake::TimedOut))
         })
         .await
+    }
+
+    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.drain.closes_idle.load(Ordering::SeqCst) {
+            return Poll::Ready(());
+        }
+        self.drained.as_mut().poll(cx)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {

@@ -13,6 +13,7 @@ use shared::{ApiError, timestamp};
 use tokio::sync::{mpsc, oneshot};
 use tracing::error;
 
+use crate::metrics;
 use crate::store::{Created, NewPost, OpenError};
 
 /// Writes that may wait; one more is refused as overload.
@@ -115,6 +116,15 @@ pub fn start(connection: Connection) -> Result<WriterHandle, OpenError> {
             .run(jobs)
         })
         .map_err(|fault| OpenError(format!("cannot start the writer thread: {fault}")))?;
+    if let Some(metrics) = metrics::get() {
+        // Weak: the writer ends when nobody else holds its queue.
+        let queue = queue.downgrade();
+        metrics.watch_queue("write", move || {
+            queue
+                .upgrade()
+                .map_or(0, |queue| queue.max_capacity() - queue.capacity())
+        });
+    }
     Ok(WriterHandle {
         queue,
         thread: Arc::new(Mutex::new(Some(thread))),
@@ -131,6 +141,9 @@ impl Writer {
     fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let mut group = Vec::with_capacity(MAX_GROUP);
         while jobs.blocking_recv_many(&mut group, MAX_GROUP) > 0 {
+            if let Some(metrics) = metrics::get() {
+                metrics.batch("write", group.len());
+            }
             let outcomes = self.commit(&group);
             answer(group.drain(..).zip(outcomes));
         }
