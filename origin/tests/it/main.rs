@@ -1,7 +1,15 @@
 //! The real program as a child process, seen from outside. One binary: linking takes longer than
 //! most of these tests.
 
+mod command_line;
+mod connections;
+mod durability;
 mod edge_key;
 mod feed_cache;
 mod feed_etag;
+mod metrics;
+mod overload;
+mod request_log;
+mod shutdown;
 mod support;
+mod workers;
