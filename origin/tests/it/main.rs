@@ -2,6 +2,7 @@
 //! most of these tests.
 
 mod command_line;
+mod conformance;
 mod connections;
 mod durability;
 mod edge_key;
