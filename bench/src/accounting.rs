@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use testbed::postgres;
@@ -198,6 +198,12 @@ impl Accounts {
         }
     }
 
+    /// Which of the roles used are the box's.
+    pub fn on_box(&self, usage: &Usage) -> Vec<String> {
+        let names = usage.roles.keys().filter(|name| self.is_on_box(name));
+        names.cloned().collect()
+    }
+
     fn is_on_box(&self, name: &str) -> bool {
         let is_postgres = name.starts_with(POSTGRES);
         (self.roles.iter()).any(|role| {
@@ -311,9 +317,4 @@ fn tcp_sockets() -> u64 {
         .find_map(|line| line.strip_prefix("TCP: inuse "))
         .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
         .unwrap_or_default()
-}
-
-/// The CPU time this process has used.
-pub fn own_cpu() -> Duration {
-    process::cpu_time(std::process::id()).total()
 }

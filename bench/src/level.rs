@@ -182,6 +182,7 @@ impl Subject {
             generator_percent,
             times_throttled,
             summary,
+            on_box: accounts.on_box(&usage),
             usage,
             gauges,
             seconds: trace.rows,
@@ -242,7 +243,11 @@ impl Trace {
         self.rows.push(Row {
             requests: second,
             cores: (usage.roles.iter())
-                .map(|(name, used)| (name.clone(), share(used.total_us() as f64)))
+                .map(|(name, used)| {
+                    let cores = share(used.total_us() as f64);
+                    // Finer than the kernel counts.
+                    (name.clone(), (cores * 1e4).round() / 1e4)
+                })
                 .collect(),
             unaccounted_cores: share(usage.machine_unaccounted_us as f64),
             steal_cores: share(usage.machine_steal_us as f64),

@@ -10,6 +10,7 @@ pub mod judge;
 pub mod level;
 pub mod machine;
 pub mod progress;
+pub mod report;
 pub mod results;
 pub mod search;
 pub mod stand;

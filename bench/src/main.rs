@@ -25,6 +25,8 @@ enum Command {
     Save(Box<commands::save::Args>),
     /// From measured CPU to boxes and money
     Plan(Box<commands::plan::Args>),
+    /// Write results as one HTML page
+    Report(commands::report::Args),
     /// What the others start as a process of its own
     #[command(hide = true)]
     Generate { load: String },
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => commands::compare::run(&args),
         Command::Save(args) => commands::save::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
+        Command::Report(args) => commands::report::run(&args),
         Command::Generate { load } => generator::generate(&load),
     };
     match done {

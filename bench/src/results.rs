@@ -61,6 +61,8 @@ pub struct Level {
     pub faults: Vec<String>,
     pub caveats: Vec<String>,
     pub summary: Summary,
+    /// The roles that count as the box's.
+    pub on_box: Vec<String>,
     /// Over the hold.
     pub usage: Usage,
     /// Requests answered over the same time.

@@ -63,6 +63,18 @@ pub fn wrk() -> Result<()> {
     Ok(())
 }
 
+/// The browser that looks at reports.
+pub fn chromium() -> Result<()> {
+    let is_there = || {
+        let version = Command::new("chromium").arg("--version").output();
+        version.is_ok_and(|output| output.status.success())
+    };
+    match is_there() {
+        true => Ok(()),
+        false => install("chromium", "Chromium is missing"),
+    }
+}
+
 /// The load generator that `bench` holds its own against.
 pub fn k6() -> Result<()> {
     let is_there = || {

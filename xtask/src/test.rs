@@ -61,7 +61,8 @@ pub fn run(args: &TestArgs) -> Result<()> {
     step("set-up", || {
         setup::postgres()?;
         setup::wrk()?;
-        setup::k6()
+        setup::k6()?;
+        setup::chromium()
     })?;
     let edge_tools = step("set-up of the edge", setup::edge)?;
     step("set-up of a fresh machine", setup::machine)?;

@@ -19,7 +19,7 @@ pub struct Args {
     /// Measured CPU by request on the box, in µs
     #[arg(long, required_unless_present = "from")]
     cpu_us: Option<f64>,
-    /// Take it from results instead: the costliest level that passed
+    /// Take it from results instead: the busiest level that passed
     #[arg(long, value_name = "FILE", conflicts_with = "cpu_us")]
     from: Option<PathBuf>,
     /// Which topology of those results
@@ -122,10 +122,12 @@ fn measured(results: &Results, topology: Option<&str>) -> Result<f64> {
     let levels = (results.levels.iter())
         .filter(|level| level.passed() && level.cpu_us_per_request > 0.0)
         .filter(|level| topology.is_none_or(|name| level.topology == name));
-    let costs = levels.map(|level| level.cpu_us_per_request);
-    costs.max_by(f64::total_cmp).ok_or_else(|| {
-        Error::new("those results have no level that passed with its CPU accounted for")
-    })
+    let busiest = levels.max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s));
+    busiest
+        .map(|level| level.cpu_us_per_request)
+        .ok_or_else(|| {
+            Error::new("those results have no level that passed with its CPU accounted for")
+        })
 }
 
 #[cfg(test)]

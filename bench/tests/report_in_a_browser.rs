@@ -1,0 +1,139 @@
+//! The page in a real browser: it raises no error, and its slider changes what is shown.
+
+mod common;
+
+use std::process::Command;
+
+use common::{Bench, serve, slow_above};
+
+/// Before anything else on the page: what goes wrong is kept.
+const CATCH: &str = "<script>
+window.faults = [];
+addEventListener('error', (event) => faults.push(event.message));
+addEventListener('unhandledrejection', (event) => faults.push(String(event.reason)));
+const error = console.error;
+console.error = (...words) => { faults.push(words.join(' ')); error(...words); };
+</script>";
+
+/// After everything else: moves the slider as a reader would, and writes down what is shown.
+const DRIVE: &str = "<script>
+const slider = document.getElementById('level');
+const words = (id) => document.getElementById(id).textContent;
+const ink = (id) => {
+  const canvas = document.querySelector(`#${id} canvas`);
+  const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  return pixels.reduce((sum, value, at) => (sum + value * (at % 1009)) % 4294967291, 0);
+};
+const seen = [];
+for (let at = 0; at <= Number(slider.max); at += 1) {
+  slider.value = at;
+  slider.dispatchEvent(new Event('input', { bubbles: true }));
+  seen.push([words('level-name'), words('level-verdict'), words('level-facts'), ink('level-latency'), ink('level-cpu')].join(' | '));
+}
+document.getElementById('dau').value = 5000000;
+document.getElementById('dau').dispatchEvent(new Event('input', { bubbles: true }));
+const result = document.createElement('pre');
+result.id = 'result';
+result.textContent = JSON.stringify({ faults, seen, plan: words('plan'), wide: document.documentElement.scrollWidth > innerWidth });
+document.body.append(result);
+</script>";
+
+fn browser() -> Command {
+    let mut chromium = Command::new("chromium");
+    chromium.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ]);
+    chromium
+}
+
+#[test]
+fn the_slider_changes_what_is_shown_and_nothing_goes_wrong() {
+    let bench = Bench::new();
+    // Real results: levels that passed and levels that failed.
+    let args = [
+        "--from",
+        "40",
+        "--step",
+        "40",
+        "--warm-up",
+        "0s",
+        "--ramp",
+        "1s",
+        "--hold",
+        "3s",
+        "--confirm",
+        "3s",
+        "--grace",
+        "2s",
+    ];
+    let results = bench.run("open", serve(slow_above(130.0)), &args);
+    assert!(results.levels.len() >= 4);
+
+    let page = bench.folder().join("report.html");
+    let report = Command::new(env!("CARGO_BIN_EXE_bench"))
+        .arg("report")
+        .arg(bench.results_file())
+        .arg("--out")
+        .arg(&page)
+        .output()
+        .unwrap();
+    assert!(report.status.success(), "{}", common::text(&report));
+    let html = std::fs::read_to_string(&page).unwrap();
+    // Nothing is fetched: every address in it is a place to read more, in a comment or text.
+    for fetched in ["src=\"http", "href=\"http", "@import", "url(http"] {
+        assert!(!html.contains(fetched), "{fetched}");
+    }
+
+    let driven = bench.folder().join("driven.html");
+    let html = html
+        .replacen("<head>", &format!("<head>{CATCH}"), 1)
+        .replacen("</body>", &format!("{DRIVE}</body>"), 1);
+    std::fs::write(&driven, html).unwrap();
+    for width in [390, 1280] {
+        let profile = bench.folder().join(format!("profile-{width}"));
+        let output = browser()
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg(format!("--window-size={width},900"))
+            .arg("--dump-dom")
+            .arg(format!("file://{}", driven.display()))
+            .output()
+            .expect("chromium is not in PATH: install it (apt-get install chromium)");
+        let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (_, rest) = dom.split_once("<pre id=\"result\">").unwrap_or_else(|| {
+            panic!("the page did not run to its end: {}", common::text(&output))
+        });
+        let text = rest
+            .split_once("</pre>")
+            .unwrap()
+            .0
+            .replace("&amp;", "&")
+            .replace("&lt;", "<")
+            .replace("&gt;", ">");
+        let seen: serde_json::Value = serde_json::from_str(&text).unwrap();
+
+        assert_eq!(seen["faults"], serde_json::json!([]));
+        assert_eq!(
+            seen["wide"], false,
+            "{width} pixels: the page scrolls sideways"
+        );
+        let levels = seen["seen"].as_array().unwrap();
+        assert_eq!(levels.len(), results.levels.len());
+        // Neighbours differ, in words and in what the charts show.
+        for pair in levels.windows(2) {
+            assert_ne!(pair[0], pair[1]);
+        }
+        let shown = |words: &str| levels.iter().any(|l| l.as_str().unwrap().contains(words));
+        assert!(shown("Passed") && shown("Failed: "));
+        assert!(
+            seen["plan"].as_str().unwrap().contains("Fill in"),
+            "no CPU was measured here"
+        );
+    }
+}
