@@ -51,6 +51,17 @@ impl<Q, A> Callers<Q, A> {
     }
 }
 
+impl<Q: Send + 'static, A: Send + 'static> Callers<Q, A> {
+    /// Tells how many calls wait, for as long as there are callers.
+    pub fn depth(&self) -> impl Fn() -> usize + Send + Sync + 'static {
+        let queue = self.0.downgrade();
+        move || match queue.upgrade() {
+            Some(queue) => queue.max_capacity() - queue.capacity(),
+            None => 0,
+        }
+    }
+}
+
 impl<Q, A> Queue<Q, A> {
     /// Waits for a first call and takes with it whatever else is queued, up to the limit. Callers
     /// that have left meanwhile are passed over. False: no caller is left to ask anything.
@@ -123,9 +134,11 @@ mod tests {
     #[tokio::test]
     async fn a_full_queue_refuses_at_once_and_a_caller_that_left_makes_room() {
         let (callers, mut queue) = queue::<u32, u32>(1, 8);
+        let depth = callers.depth();
         {
             let mut waiting = pin!(callers.ask(1));
             assert!(futures_poll_once(waiting.as_mut()).await.is_none());
+            assert_eq!(depth(), 1);
             assert_eq!(callers.ask(2).await, Err(ApiError::Overloaded));
         }
         let mut group = Vec::new();

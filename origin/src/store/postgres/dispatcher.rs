@@ -60,6 +60,7 @@ pub fn start<S: Statement>(
     stats: Arc<Stats>,
 ) -> Callers<S::Question, S::Answer> {
     let (callers, queue) = batch::queue(S::MAX_QUEUED, S::MAX_GROUP);
+    stats.watch(callers.depth());
     let dispatcher = Dispatcher {
         statement,
         options,

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use sqlx::postgres::PgConnection;
 
 use super::dispatcher::Statement;
@@ -14,6 +16,8 @@ impl Statement for Health {
     const NAME: &'static str = "health";
     const MAX_QUEUED: usize = 1_024;
     const MAX_GROUP: usize = Self::MAX_QUEUED;
+    /// Whoever asks for health does not wait long.
+    const LIMIT: Duration = Duration::from_secs(2);
 
     async fn run(
         &mut self,

@@ -25,8 +25,8 @@ use self::health::Health;
 use self::like::{Like, NewLike};
 pub use self::open::migrate;
 use self::post::PostById;
-pub use self::stats::Counts;
 use self::stats::Stats;
+pub use self::stats::{Counts, GROUP_SIZE_BUCKETS};
 use super::batch::Callers;
 use super::{Created, NewPost, OpenError};
 

@@ -5,45 +5,18 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use origin::store::postgres::{Counts, Database, Store, schema};
+use origin::store::postgres::{Counts, Database, Store};
 use origin::store::{Created, NewPost};
 use serde_json::Value;
 use shared::ApiError;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, raw_sql};
 use testbed::Postgres;
-use testbed::postgres::{Options, Stop};
+use testbed::postgres::Stop;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-const USERS: i64 = 40;
-const POSTS: i64 = 100;
-
-/// A server whose database holds some users and posts.
-async fn start_server(settings: &[(&str, &str)]) -> Postgres {
-    let settings = settings
-        .iter()
-        .map(|(name, value)| (name.to_string(), value.to_string()))
-        .collect();
-    let server = Postgres::start_with(Options {
-        settings,
-        ..Options::default()
-    })
-    .unwrap();
-    let mut connection = PgConnection::connect(&server.url()).await.unwrap();
-    schema::migrate(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
-    let rows = format!(
-        "INSERT INTO users (id, username) \
-         SELECT i, 'user_' || i FROM generate_series(1, {USERS}) i; \
-         INSERT INTO posts (user_id, author, body, created_at) \
-         SELECT u.id, u.username, 'post ' || i, \
-             '2025-01-01 00:00Z'::timestamptz + i * interval '1 min' \
-         FROM generate_series(1, {POSTS}) i JOIN users u ON u.id = 1 + i % {USERS} ORDER BY i"
-    );
-    server.query(&rows).unwrap();
-    server
-}
+use crate::postgres::{POSTS, USERS, likes_that_do_not_add_up, start_server};
 
 async fn open(server: &Postgres) -> (Database, Arc<Store>) {
     let database = Database::open(server.url().parse().unwrap()).await.unwrap();
@@ -110,15 +83,9 @@ async fn feed_ids(store: &Store) -> Vec<i64> {
         .collect()
 }
 
-fn likes_that_do_not_add_up(server: &Postgres) -> String {
-    let query = "SELECT id, like_count, (SELECT count(*) FROM likes WHERE post_id = id) FROM posts \
-         WHERE like_count <> (SELECT count(*) FROM likes WHERE post_id = id)";
-    server.query(query).unwrap()
-}
-
 #[tokio::test]
 async fn posts_and_feed_are_rendered_as_the_contract_says() {
-    let server = start_server(&[]).await;
+    let server = start_server(&[]);
     let (_, store) = open(&server).await;
     assert_eq!(
         store.post(7).await.unwrap(),
@@ -136,7 +103,7 @@ async fn posts_and_feed_are_rendered_as_the_contract_says() {
 
 #[tokio::test]
 async fn concurrent_readers_travel_in_one_query_and_a_lone_one_in_its_own() {
-    let server = start_server(&[("shared_preload_libraries", "pg_stat_statements")]).await;
+    let server = start_server(&[("shared_preload_libraries", "pg_stat_statements")]);
     server.query("CREATE EXTENSION pg_stat_statements").unwrap();
     let (database, store) = open(&server).await;
     store.post(1).await.unwrap();
@@ -173,7 +140,7 @@ async fn concurrent_readers_travel_in_one_query_and_a_lone_one_in_its_own() {
 
 #[tokio::test]
 async fn what_was_written_shows_in_every_read_that_follows_the_reply() {
-    let server = start_server(&[]).await;
+    let server = start_server(&[]);
     let (_, store) = open(&server).await;
     // Others keep asking, so that there is always an older query to share by mistake.
     let mut others = JoinSet::new();
@@ -202,7 +169,7 @@ async fn what_was_written_shows_in_every_read_that_follows_the_reply() {
 
 #[tokio::test]
 async fn ids_rise_in_the_order_of_creates_also_within_a_group() {
-    let server = start_server(&[]).await;
+    let server = start_server(&[]);
     let (database, store) = open(&server).await;
     let created: Vec<Created> = all(0..50, |turn| {
         let store = store.clone();
@@ -228,7 +195,7 @@ async fn ids_rise_in_the_order_of_creates_also_within_a_group() {
 
 #[tokio::test]
 async fn a_clock_that_was_ahead_puts_no_new_post_below_an_older_one() {
-    let server = start_server(&[]).await;
+    let server = start_server(&[]);
     server
         .query("UPDATE posts SET created_at = now() + interval '1 hour' WHERE id = 5")
         .unwrap();
@@ -240,7 +207,7 @@ async fn a_clock_that_was_ahead_puts_no_new_post_below_an_older_one() {
 
 #[tokio::test]
 async fn a_bad_create_does_not_sink_its_neighbours() {
-    let server = start_server(&[]).await;
+    let server = start_server(&[]);
     let (database, store) = open(&server).await;
     let create = |(user_id, body): (i64, String)| {
         let store = store.clone();
@@ -283,7 +250,7 @@ async fn a_bad_create_does_not_sink_its_neighbours() {
 
 #[tokio::test]
 async fn any_text_but_nul_comes_back_as_it_was() {
-    let server = start_server(&[]).await;
+    let server = start_server(&[]);
     let (database, store) = open(&server).await;
     let texts = [
         "\"quotes\", back\\slash, {braces}, NULL".to_owned(),
@@ -314,7 +281,7 @@ async fn any_text_but_nul_comes_back_as_it_was() {
 
 #[tokio::test]
 async fn sixteen_identical_likes_count_once() {
-    let server = start_server(&[]).await;
+    let server = start_server(&[]);
     // Two workers, so that some meet in a group and others in the table.
     let (database, one) = open(&server).await;
     let two = Arc::new(database.worker());
@@ -338,7 +305,7 @@ async fn sixteen_identical_likes_count_once() {
 
 #[tokio::test]
 async fn a_bad_like_does_not_sink_its_neighbours() {
-    let server = start_server(&[]).await;
+    let server = start_server(&[]);
     let (database, store) = open(&server).await;
     const NOBODY: i64 = 9_999;
     const NOTHING: i64 = 8_888;
@@ -372,7 +339,7 @@ async fn a_bad_like_does_not_sink_its_neighbours() {
 
 #[tokio::test]
 async fn groups_of_several_workers_never_block_each_other_for_ever() {
-    let server = start_server(&[("deadlock_timeout", "100ms")]).await;
+    let server = start_server(&[("deadlock_timeout", "100ms")]);
     let (database, store) = open(&server).await;
     let stores: Vec<Arc<Store>> = (0..3).map(|_| Arc::new(database.worker())).collect();
     // Everyone likes the same posts, each worker's callers in an order of their own.
@@ -432,7 +399,7 @@ async fn write_through_an_outage(store: Arc<Store>, user_id: i64) -> Written {
 
 #[tokio::test]
 async fn a_server_that_goes_and_comes_back_loses_no_acknowledged_write() {
-    let mut server = start_server(&[]).await;
+    let mut server = start_server(&[]);
     let (_, store) = open(&server).await;
     for how in [Stop::Fast, Stop::Kill, Stop::Immediate] {
         let mut writers = JoinSet::new();
@@ -485,7 +452,7 @@ async fn a_server_that_goes_and_comes_back_loses_no_acknowledged_write() {
 
 #[tokio::test]
 async fn a_restart_while_nobody_asks_is_noticed_by_nobody() {
-    let mut server = start_server(&[]).await;
+    let mut server = start_server(&[]);
     let (database, store) = open(&server).await;
     assert_eq!(store.like(1, 1).await, Ok(false));
     let _ = tokio::join!(store.post(1), store.feed(), store.health());
@@ -506,7 +473,7 @@ async fn a_restart_while_nobody_asks_is_noticed_by_nobody() {
 
 #[tokio::test]
 async fn a_statement_that_hangs_is_given_up_while_health_answers_and_full_queues_refuse() {
-    let server = start_server(&[]).await;
+    let server = start_server(&[]);
     let (_, store) = open(&server).await;
     store.like(1, 1).await.unwrap();
     let mut locker = PgConnection::connect(&server.url()).await.unwrap();
@@ -560,7 +527,7 @@ async fn a_statement_that_hangs_is_given_up_while_health_answers_and_full_queues
 
 #[tokio::test]
 async fn a_server_that_stops_answering_hangs_nobody_for_long() {
-    let server = start_server(&[]).await;
+    let server = start_server(&[]);
     let (_, store) = open(&server).await;
     store.feed().await.unwrap();
     store.health().await.unwrap();
