@@ -1,5 +1,5 @@
 //! SQLite, in the process: each worker reads on a connection of its own, inline; one thread
-//! writes for all of them.
+//! writes for all of them. Why so, in figures: `docs/sqlite-design.md`.
 
 mod open;
 mod reader;
