@@ -3,12 +3,16 @@
 //! A fetch that several requests wait for is a JavaScript promise, kept here and handed to
 //! `waitUntil`. Nothing else works: the runtime ties a Rust future or channel to the request that
 //! made it, and without `waitUntil` the fetch ends when the leader's client leaves.
+//!
+//! The promise is the signal, not the truth. Under load the runtime takes a request that waits for
+//! another's promise for hung now and then, since it does no I/O of its own, and cancels it. So
+//! each waiter also has a timer, and looks for the outcome itself.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use js_sys::futures::JsFuture;
-use js_sys::{ArrayBuffer, Promise};
+use js_sys::{Array, ArrayBuffer, Promise};
 use shared::ApiError;
 use shared::microcache::{Aged, Fetch, Policy, Slot};
 use wasm_bindgen::JsValue;
@@ -18,6 +22,9 @@ use crate::origin::{Answer, Origins, Reader, now_ms};
 use crate::{reply, task};
 
 pub use shared::microcache::Answer as Verdict;
+
+/// How often a waiter looks for the outcome should the signal not reach it.
+const TICK_MS: i32 = 50;
 
 /// Where a resource comes from, how long it keeps, and what is said of it downstream.
 pub struct Source {
@@ -51,6 +58,8 @@ struct HitKey {
 
 #[derive(Clone)]
 struct Flight {
+    /// By then it has landed or is lost.
+    deadline_ms: u64,
     landed: Promise,
     outcome: Rc<OnceCell<Outcome>>,
 }
@@ -160,6 +169,7 @@ impl Cached {
             }
         };
         let flight = Flight {
+            deadline_ms: started_ms + source.policy.lease_ms,
             landed: task::signal(fly),
             outcome,
         };
@@ -222,6 +232,24 @@ impl Cached {
     }
 }
 
+impl Flight {
+    async fn outcome(&self) -> Option<&Outcome> {
+        loop {
+            if let Some(outcome) = self.outcome.get() {
+                return Some(outcome);
+            }
+            if now_ms() >= self.deadline_ms {
+                return None;
+            }
+            let tick = task::sleep(TICK_MS);
+            let first = Promise::race(&Array::of2(&self.landed, &tick));
+            if JsFuture::from(first).await.is_err() {
+                let _ = JsFuture::from(tick).await;
+            }
+        }
+    }
+}
+
 impl Waiting {
     /// `None`: the fetch was lost together with the request that led it.
     pub async fn respond(
@@ -230,8 +258,7 @@ impl Waiting {
         source: &Source,
         if_none_match: Option<&str>,
     ) -> Option<reply::Result> {
-        let _ = JsFuture::from(self.flight.landed.clone()).await;
-        let Some(outcome) = self.flight.outcome.get() else {
+        let Some(outcome) = self.flight.outcome().await else {
             cached.lost(&self.flight);
             return None;
         };

@@ -12,13 +12,19 @@ use std::task::{Context, Poll};
 
 use js_sys::futures::spawn_local;
 use js_sys::{Function, Promise};
-use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::*;
 
 use crate::reply;
 
 thread_local! {
     /// How to settle the promise of the future that is being polled.
     static POLLED: RefCell<Option<(Function, OnPanic)>> = const { RefCell::new(None) };
+}
+
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(js_name = setTimeout)]
+    fn set_timeout(callback: &Function, delay_ms: i32);
 }
 
 /// What a promise settles with when its future panics.
@@ -49,6 +55,10 @@ pub fn signal(work: impl Future<Output = ()> + 'static) -> Promise {
         Ok(JsValue::UNDEFINED)
     };
     promise(future, || JsValue::UNDEFINED)
+}
+
+pub fn sleep(delay_ms: i32) -> Promise {
+    Promise::new(&mut |resolve, _| set_timeout(&resolve, delay_ms))
 }
 
 fn promise(

@@ -9,5 +9,6 @@ mod panic;
 mod platform;
 mod posts;
 mod real_origin;
+mod soak;
 mod wrangler;
 mod writes;

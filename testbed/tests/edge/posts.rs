@@ -116,3 +116,26 @@ fn a_read_that_began_before_a_like_is_not_kept() {
     assert!(hit.header("cache-status").unwrap().contains("hit"));
     assert_eq!(stage.origin.hits("/posts/1"), 2);
 }
+
+#[test]
+fn those_who_wait_for_a_read_are_served_although_a_like_comes_in_between() {
+    let stage = stage(10);
+    stage.origin.set(Mood::Slow(Duration::from_millis(800)));
+    std::thread::scope(|scope| {
+        let readers = scope.spawn(|| stage.crowd(20, "/feed"));
+        while stage.origin.hits("/feed") == 0 {
+            sleep(Duration::from_millis(5));
+        }
+        sleep(Duration::from_millis(200));
+        stage.origin.set(Mood::Well);
+        for _ in 0..3 {
+            let liked = stage
+                .edge
+                .post("/posts/1/like", Some(&token(1)), "")
+                .unwrap();
+            assert_eq!(liked.status, 201);
+        }
+        let answers = readers.join().unwrap();
+        assert!(answers.iter().all(|a| a.status == 200), "{answers:?}");
+    });
+}
