@@ -51,6 +51,8 @@ struct Shared {
     /// In the body of a feed. It rises with every render, or only when told to.
     version: u64,
     rises: bool,
+    /// How much longer a feed's body is made.
+    padding_bytes: usize,
     generation: u64,
 }
 
@@ -69,6 +71,7 @@ impl ScriptedOrigin {
                 arrived: Vec::new(),
                 version: 0,
                 rises: true,
+                padding_bytes: 0,
                 generation: 0,
             })),
         };
@@ -92,6 +95,11 @@ impl ScriptedOrigin {
     /// The feed changes, once.
     pub fn change(&self) {
         self.lock().version += 1;
+    }
+
+    /// Makes the feed about as long as a real one.
+    pub fn pad(&self, bytes: usize) {
+        self.lock().padding_bytes = bytes;
     }
 
     /// Refuses connections and resets those it has.
@@ -263,8 +271,10 @@ fn answer(request: &Arrived, shared: &Mutex<Shared>) -> String {
                 state.version += 1;
             }
             let version = state.version;
+            let padding = " ".repeat(state.padding_bytes);
             drop(state);
-            let body = format!(r#"{{"posts":[],"version":{version},"rendered_ms":{now_ms}}}"#);
+            let body =
+                format!(r#"{{"posts":[],"version":{version},"rendered_ms":{now_ms}}}{padding}"#);
             response(200, &format!("etag: \"v{version}\"\r\n"), &body)
         }
         ("GET", "/posts/404") => response(404, "", r#"{"error":"post not found"}"#),

@@ -1,5 +1,6 @@
-//! Measurements of the origin that need nothing but wrk.
+//! Measurements that need nothing but wrk.
 
+pub mod edge;
 pub mod idle;
 pub mod origin;
 

@@ -29,6 +29,8 @@ enum Task {
     ChallengeFolder(challenge::Args),
     /// Measure CPU time per request beside a bare axum server
     BenchOrigin(bench::origin::Args),
+    /// Measure CPU time per feed hit of the edge, beside a hand-written JavaScript Worker
+    BenchEdge(bench::edge::Args),
     /// Measure the memory of idle keep-alive connections
     BenchIdle(bench::idle::Args),
 }
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Task::Test(args) => test::run(&args),
         Task::ChallengeFolder(args) => challenge::run(&args),
         Task::BenchOrigin(args) => bench::origin::run(&args),
+        Task::BenchEdge(args) => bench::edge::run(&args),
         Task::BenchIdle(args) => bench::idle::run(&args),
     };
     match done {
