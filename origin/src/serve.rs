@@ -72,7 +72,6 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
         Some(passed) => passed,
         None => listen(&runtime, config.address, config.workers)?,
     };
-    // Before anything that has something to count.
     let metrics = config.metrics_address.map(listen_for_metrics).transpose()?;
     let database = Arc::new(runtime.block_on(open(&config.target))?);
 
@@ -114,6 +113,9 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
     if let Some((metrics, listener)) = metrics {
         let address = listener.local_addr()?;
         info!(%address, "metrics at /metrics");
+        for stats in database.stats() {
+            metrics.show(stats);
+        }
         let limits = config.limits.clone();
         runtime.spawn(serve_metrics(metrics, listener, limits, drain.clone()));
     }
@@ -282,10 +284,7 @@ impl Worker {
             let router = http::router(app, front);
             let open = Arc::new(AtomicUsize::new(0));
             if let Some(metrics) = metrics::get() {
-                let open = open.clone();
-                metrics.watch_connections(&self.number.to_string(), move || {
-                    open.load(Ordering::Relaxed)
-                });
+                metrics.watch_connections(self.number, open.clone());
             }
             let acceptor = Acceptor {
                 limits: Arc::new(self.config.limits.clone()),

@@ -10,20 +10,20 @@ mod process;
 pub use http::measure;
 pub use page::router;
 
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
 use shared::ApiError;
+use tracing::warn;
 
 use self::process::Process;
+use crate::store::stats::{Shown, Stats};
 
 static METRICS: OnceLock<Metrics> = OnceLock::new();
-
-/// Powers of two, up to the largest group of writes.
-const BATCH_SIZES: [f64; 10] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
 
 pub struct Metrics {
     registry: Registry,
@@ -32,16 +32,9 @@ pub struct Metrics {
     requests_refused: IntCounterVec,
     connections_open: IntGaugeVec,
     connections_refused: IntCounter,
-    batch_size: HistogramVec,
-    queue_length: IntGaugeVec,
     feed_cache: IntCounterVec,
-    watched: Mutex<Vec<Watched>>,
-}
-
-/// A number that stands somewhere already, looked up when somebody wants to see it.
-struct Watched {
-    gauge: IntGauge,
-    read: Box<dyn Fn() -> usize + Send>,
+    /// Each worker's count, looked up when somebody wants to see it.
+    workers: Mutex<Vec<(IntGauge, Arc<AtomicUsize>)>>,
 }
 
 /// How the feed cache answered.
@@ -84,25 +77,12 @@ impl Metrics {
                 "http_connections_refused_total",
                 "Connections refused because MAX_CONNECTIONS were open.",
             )?,
-            batch_size: register.histograms(
-                HistogramOpts::new(
-                    "store_batch_size",
-                    "Calls that shared one transaction or one query.",
-                )
-                .buckets(BATCH_SIZES.to_vec()),
-                &["call"],
-            )?,
-            queue_length: register.gauges(
-                "store_queue_length",
-                "Calls that wait for the database.",
-                &["call"],
-            )?,
             feed_cache: register.counters(
                 "feed_cache_requests_total",
                 "Feed requests by whether the feed was at hand, rendered, or shared with a render under way.",
                 &["result"],
             )?,
-            watched: Mutex::default(),
+            workers: Mutex::default(),
             registry,
         })
     }
@@ -116,21 +96,20 @@ impl Metrics {
         self.connections_refused.inc();
     }
 
-    /// `open` says how many connections a worker has.
-    pub fn watch_connections(&self, worker: &str, open: impl Fn() -> usize + Send + 'static) {
-        self.watch(self.connections_open.with_label_values(&[worker]), open);
+    /// `open` is where a worker counts its connections.
+    pub fn watch_connections(&self, worker: usize, open: Arc<AtomicUsize>) {
+        let worker = worker.to_string();
+        let gauge = self.connections_open.with_label_values(&[&worker]);
+        self.workers().push((gauge, open));
     }
 
-    /// `size` calls of one kind went to the database together.
-    pub fn batch(&self, call: &'static str, size: usize) {
-        self.batch_size
-            .with_label_values(&[call])
-            .observe(size as f64);
-    }
-
-    /// `length` says how many calls of a kind are waiting.
-    pub fn watch_queue(&self, call: &'static str, length: impl Fn() -> usize + Send + 'static) {
-        self.watch(self.queue_length.with_label_values(&[call]), length);
+    /// Shows what is counted at the database.
+    pub fn show(&self, stats: Arc<Stats>) {
+        let call = stats.call();
+        if self.registry.register(Box::new(Shown(stats))).is_err() {
+            // Two databases in one process: a test may do that.
+            warn!(call, "these metrics are shown for another database already");
+        }
     }
 
     pub fn feed_cache(&self, result: FeedCacheResult) {
@@ -142,22 +121,17 @@ impl Metrics {
         self.feed_cache.with_label_values(&[result]).inc();
     }
 
-    fn watch(&self, gauge: IntGauge, read: impl Fn() -> usize + Send + 'static) {
-        let read = Box::new(read);
-        self.watched().push(Watched { gauge, read });
-    }
-
     /// Everything, as it is now.
     fn text(&self) -> prometheus::Result<String> {
-        for watched in self.watched().iter() {
-            watched.gauge.set((watched.read)() as i64);
+        for (gauge, open) in self.workers().iter() {
+            gauge.set(open.load(Ordering::Relaxed) as i64);
         }
         self.process.update();
         TextEncoder::new().encode_to_string(&self.registry.gather())
     }
 
-    fn watched(&self) -> MutexGuard<'_, Vec<Watched>> {
-        self.watched
+    fn workers(&self) -> MutexGuard<'_, Vec<(IntGauge, Arc<AtomicUsize>)>> {
+        self.workers
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }

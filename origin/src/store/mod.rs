@@ -6,10 +6,15 @@
 mod batch;
 pub mod postgres;
 pub mod sqlite;
+pub mod stats;
 pub mod target;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use shared::ApiError;
+
+use self::stats::Stats;
 
 /// An opened database, shared by all workers of the process.
 pub enum Database {
@@ -47,6 +52,14 @@ impl Database {
         match self {
             Database::Sqlite(database) => Ok(Store::Sqlite(database.worker()?)),
             Database::Postgres(database) => Ok(Store::Postgres(database.worker())),
+        }
+    }
+
+    /// Of each kind of call that is counted.
+    pub fn stats(&self) -> Vec<Arc<Stats>> {
+        match self {
+            Database::Sqlite(database) => vec![database.writes()],
+            Database::Postgres(database) => database.stats(),
         }
     }
 

@@ -1,23 +1,40 @@
-use testbed::Origin;
-use testbed::dataset::Sqlite;
-use testbed::http::{Answer, request};
+use std::any::Any;
+use std::sync::Barrier;
+use std::thread;
 
-use crate::support::{Client, PATIENCE, origin, token_of};
+use testbed::http::{Answer, request};
+use testbed::{Origin, OriginConfig};
+
+use crate::postgres::start_server;
+use crate::support::{BINARY, Client, PATIENCE, serving, small_dataset, token_of};
 
 struct Measured {
     origin: Origin,
     page: String,
-    _dataset: Sqlite,
+    _database: Box<dyn Any>,
 }
 
 fn measured(variables: &[(&str, &str)]) -> Measured {
+    let dataset = small_dataset();
+    measured_with(serving(&dataset), dataset, variables)
+}
+
+fn measured_on_postgres(variables: &[(&str, &str)]) -> Measured {
+    let server = start_server(&[]);
+    let config = OriginConfig::new(BINARY, &server.url());
+    measured_with(config, server, variables)
+}
+
+fn measured_with(config: OriginConfig, database: impl Any, variables: &[(&str, &str)]) -> Measured {
     let address = format!("127.0.0.1:{}", testbed::free_port());
-    let variables = [variables, &[("METRICS_ADDR", address.as_str())]].concat();
-    let (origin, dataset) = origin(&variables);
+    let config = variables
+        .iter()
+        .fold(config, |config, (name, value)| config.env(name, value))
+        .env("METRICS_ADDR", &address);
     Measured {
-        origin,
+        origin: Origin::start(config).unwrap(),
         page: format!("http://{address}/metrics"),
-        _dataset: dataset,
+        _database: Box::new(database),
     }
 }
 
@@ -78,7 +95,7 @@ fn requests_are_counted_by_route_method_and_status() {
         4.0
     );
     assert!(measured.value(&format!("{duration}_sum{{route=\"/feed\"}}")) > 0.0);
-    assert_eq!(measured.value(r#"store_batch_size_sum{call="write"}"#), 2.0);
+    assert_eq!(measured.value(r#"store_group_size_sum{call="write"}"#), 2.0);
     assert_eq!(measured.value(r#"store_queue_length{call="write"}"#), 0.0);
     let page = measured.page();
     assert!(
@@ -89,6 +106,54 @@ fn requests_are_counted_by_route_method_and_status() {
         page.header("content-type"),
         Some("text/plain; version=0.0.4")
     );
+}
+
+#[test]
+fn on_postgresql_each_kind_of_call_is_counted() {
+    let measured = measured_on_postgres(&[]);
+    let (origin, token) = (&measured.origin, token_of(1));
+    origin.get("/feed").unwrap();
+    (1..=3).for_each(|id| drop(origin.get(&format!("/posts/{id}")).unwrap()));
+    let created = origin.post("/posts", Some(&token), r#"{"body":"new"}"#);
+    assert_eq!(created.unwrap().status, 201);
+    let liked = origin.post("/posts/1/like", Some(&token), "");
+    assert_eq!(liked.unwrap().status, 201);
+    for (call, calls) in [("feed", 1.0), ("post", 3.0), ("create", 1.0), ("like", 1.0)] {
+        for (name, value) in [
+            ("store_group_size_sum", calls),
+            ("store_queue_length", 0.0),
+            ("store_connections_open", 1.0),
+            ("store_connections_made_total", 1.0),
+            ("store_retries_total", 0.0),
+        ] {
+            let series = format!("{name}{{call=\"{call}\"}}");
+            assert_eq!(measured.value(&series), value, "{series}");
+        }
+    }
+}
+
+#[test]
+fn who_misses_the_feed_cache_together_shares_one_query() {
+    let measured = measured_on_postgres(&[("FEED_CACHE_MS", "60000")]);
+    let all_there = Barrier::new(32);
+    thread::scope(|scope| {
+        for _ in 0..32 {
+            scope.spawn(|| {
+                let mut client = Client::connect(&measured.origin);
+                all_there.wait();
+                client.send("GET /feed HTTP/1.1\r\nHost: a\r\n\r\n");
+                assert_eq!(client.receive_status(), 200);
+            });
+        }
+    });
+    let queried = r#"store_group_size_sum{call="feed"}"#;
+    assert_eq!(measured.value(queried), 1.0);
+    let by_result = |result: &str| {
+        let series = format!("feed_cache_requests_total{{result=\"{result}\"}}");
+        measured.value(&series)
+    };
+    assert_eq!(by_result("miss"), 1.0);
+    assert_eq!(by_result("hit") + by_result("shared"), 31.0);
 }
 
 #[test]

@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::{error, info, warn};
 
 use super::fault::{self, Fate};
-use super::stats::Stats;
 use crate::store::batch::{self, Call, Callers, Queue};
+use crate::store::stats::Stats;
 
 /// How long making a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -60,7 +60,7 @@ pub fn start<S: Statement>(
     stats: Arc<Stats>,
 ) -> Callers<S::Question, S::Answer> {
     let (callers, queue) = batch::queue(S::MAX_QUEUED, S::MAX_GROUP);
-    stats.watch(callers.depth());
+    stats.watch_queue(callers.depth());
     let dispatcher = Dispatcher {
         statement,
         options,
@@ -182,7 +182,7 @@ impl<S: Statement> Dispatcher<S> {
                 }
             };
             match fault::fate(&fault) {
-                Fate::Contended if tries_left > 0 => self.stats.contended(),
+                Fate::Contended if tries_left > 0 => self.stats.retried(),
                 Fate::Rejected if self.group.len() > 1 => {
                     self.apart.append(&mut self.group);
                     return Ok(());

@@ -11,7 +11,6 @@ mod open;
 mod post;
 mod row;
 pub mod schema;
-mod stats;
 
 use std::sync::Arc;
 
@@ -20,14 +19,14 @@ use shared::ApiError;
 use sqlx::postgres::PgConnectOptions;
 
 use self::create::Create;
+use self::dispatcher::Statement;
 use self::feed::Feed;
 use self::health::Health;
 use self::like::{Like, NewLike};
 pub use self::open::migrate;
 use self::post::PostById;
-use self::stats::Stats;
-pub use self::stats::{Counts, GROUP_SIZE_BUCKETS};
 use super::batch::Callers;
+use super::stats::Stats;
 use super::{Created, NewPost, OpenError};
 
 pub struct Database {
@@ -36,7 +35,6 @@ pub struct Database {
 }
 
 /// Counters of each kind of call, over all workers.
-#[derive(Default)]
 struct Kinds {
     health: Arc<Stats>,
     feed: Arc<Stats>,
@@ -62,7 +60,13 @@ impl Database {
         open::check(&options).await?;
         Ok(Database {
             options: Arc::new(options),
-            kinds: Kinds::default(),
+            kinds: Kinds {
+                health: Stats::new(Health::NAME),
+                feed: Stats::new(Feed::NAME),
+                post: Stats::new(PostById::NAME),
+                create: Stats::new(Create::NAME),
+                like: Stats::new(Like::NAME),
+            },
         })
     }
 
@@ -84,8 +88,7 @@ impl Database {
         }
     }
 
-    /// Each kind of call by its name.
-    pub fn counts(&self) -> [(&'static str, Counts); 5] {
+    pub fn stats(&self) -> Vec<Arc<Stats>> {
         let Kinds {
             health,
             feed,
@@ -93,14 +96,7 @@ impl Database {
             create,
             like,
         } = &self.kinds;
-        [
-            ("health", health),
-            ("feed", feed),
-            ("post", post),
-            ("create", create),
-            ("like", like),
-        ]
-        .map(|(name, stats)| (name, stats.counts()))
+        [health, feed, post, create, like].map(Arc::clone).into()
     }
 }
 

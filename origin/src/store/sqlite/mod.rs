@@ -14,11 +14,13 @@ use tracing::error;
 
 use self::reader::Reader;
 use self::writer::{Replies, Write, WriterHandle, Written};
+use super::stats::Stats;
 use super::{Created, NewPost, OpenError};
 
 pub struct Database {
     path: Arc<Path>,
     writer: WriterHandle,
+    writes: Arc<Stats>,
 }
 
 /// One worker's access.
@@ -37,10 +39,16 @@ impl Database {
     /// Opens an existing database that holds our tables. Creates nothing.
     pub fn open(path: &Path) -> Result<Database, OpenError> {
         let connection = open::open_for_writing(path)?;
+        let writes = Stats::new("write");
         Ok(Database {
             path: path.into(),
-            writer: writer::start(connection)?,
+            writer: writer::start(connection, writes.clone())?,
+            writes,
         })
+    }
+
+    pub fn writes(&self) -> Arc<Stats> {
+        self.writes.clone()
     }
 
     /// Must be called on the worker's runtime: the replies to its writes arrive there.

@@ -13,7 +13,7 @@ use shared::{ApiError, timestamp};
 use tokio::sync::{mpsc, oneshot};
 use tracing::error;
 
-use crate::metrics;
+use crate::store::stats::Stats;
 use crate::store::{Created, NewPost, OpenError};
 
 /// Writes that may wait; one more is refused as overload.
@@ -104,27 +104,26 @@ impl WriterHandle {
     }
 }
 
-pub fn start(connection: Connection) -> Result<WriterHandle, OpenError> {
+pub fn start(connection: Connection, stats: Arc<Stats>) -> Result<WriterHandle, OpenError> {
     let (queue, jobs) = mpsc::channel(MAX_QUEUED);
+    stats.connected();
+    // Weak: the writer ends when nobody else holds its queue.
+    let waiting = queue.downgrade();
+    stats.watch_queue(move || {
+        let queue = waiting.upgrade();
+        queue.map_or(0, |queue| queue.max_capacity() - queue.capacity())
+    });
     let thread = std::thread::Builder::new()
         .name("sqlite-writer".to_owned())
         .spawn(move || {
             Writer {
                 connection,
+                stats,
                 last_created_ms: 0,
             }
             .run(jobs)
         })
         .map_err(|fault| OpenError(format!("cannot start the writer thread: {fault}")))?;
-    if let Some(metrics) = metrics::get() {
-        // Weak: the writer ends when nobody else holds its queue.
-        let queue = queue.downgrade();
-        metrics.watch_queue("write", move || {
-            queue
-                .upgrade()
-                .map_or(0, |queue| queue.max_capacity() - queue.capacity())
-        });
-    }
     Ok(WriterHandle {
         queue,
         thread: Arc::new(Mutex::new(Some(thread))),
@@ -133,6 +132,7 @@ pub fn start(connection: Connection) -> Result<WriterHandle, OpenError> {
 
 struct Writer {
     connection: Connection,
+    stats: Arc<Stats>,
     /// Never goes back, whatever the clock does: the feed is ordered by it.
     last_created_ms: i64,
 }
@@ -141,9 +141,7 @@ impl Writer {
     fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let mut group = Vec::with_capacity(MAX_GROUP);
         while jobs.blocking_recv_many(&mut group, MAX_GROUP) > 0 {
-            if let Some(metrics) = metrics::get() {
-                metrics.batch("write", group.len());
-            }
+            self.stats.group(group.len());
             let outcomes = self.commit(&group);
             answer(group.drain(..).zip(outcomes));
         }
