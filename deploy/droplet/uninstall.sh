@@ -35,7 +35,7 @@ fi
 echo "services"
 units=/etc/systemd/system
 systemctl disable -q --now onebox-backup.timer onebox.service onebox.socket 2>/dev/null || true
-for slot in a b; do
+for slot in 1 2; do
     systemctl disable -q "onebox@$slot" 2>/dev/null || true
     # Stopping onebox stopped it; it may take a while over its last connections.
     systemctl stop "onebox@$slot" 2>/dev/null || true

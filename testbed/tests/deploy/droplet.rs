@@ -112,6 +112,27 @@ fn on_sqlite_install_backup_restore_uninstall() {
 }
 
 #[test]
+fn on_postgresql_install_backup_restore_uninstall() {
+    let Some(machine) = machine() else { return };
+    installs_twice(&machine, "--store postgres");
+    let psql = "runuser -u postgres -- psql -X -t -A";
+    assert_eq!(
+        machine.run(&format!("{psql} -c 'SHOW shared_buffers'")),
+        "512MB"
+    );
+    assert!(
+        !machine.run("ss -ltn").contains(":5432"),
+        "PostgreSQL listens to the network"
+    );
+    backs_up_and_restores(&machine);
+    uninstalls(&machine);
+    let left = machine.run(&format!(
+        "{psql} -c 'SELECT datname FROM pg_database' -c 'SHOW shared_buffers'"
+    ));
+    assert!(!left.contains("onebox") && left.contains("128MB"), "{left}");
+}
+
+#[test]
 fn behind_nginx_and_back() {
     let Some(machine) = machine() else { return };
     installs_twice(&machine, "--store sqlite --behind nginx");
