@@ -8,9 +8,11 @@ usage() {
 Usage: sudo ./install.sh [OPTIONS]
 
   --store postgres|sqlite   where posts are kept [postgres, or what is installed]
-  --behind nginx            Nginx in front, with a feed cache of one second
   --direct                  the origin itself on the port (the default of a first installation)
-  --port PORT               the public port [80]
+  --behind nginx            Nginx in front, with a feed cache of one second
+  --behind nginx-tls        the same for Cloudflare alone, with the certificates of /etc/onebox/tls
+  --behind tunnel           on 127.0.0.1:3000 alone, for a Cloudflare Tunnel
+  --port PORT               the public port [80; 443 with nginx-tls]
   --data small|full         what a new database is filled with: 500 users and 5,000 posts, or
                             50,000 and 500,000 [small]
   --binary FILE             an origin that was built elsewhere; otherwise it is built here, with
@@ -31,8 +33,10 @@ while [ $# -gt 0 ]; do
             ;;&
         --store) store=$2 && shift 2 ;;
         --behind)
-            [ "$2" = nginx ] || fail "--behind knows nginx, not '$2'"
-            front=nginx && shift 2
+            case $2 in
+                nginx | nginx-tls | tunnel) front=$2 && shift 2 ;;
+                *) fail "--behind knows nginx, nginx-tls and tunnel, not '$2'" ;;
+            esac
             ;;
         --direct) front=direct && shift ;;
         --port) port=$2 && shift 2 ;;
@@ -56,7 +60,10 @@ installed() {
 }
 store=${store:-$(installed store)} store=${store:-postgres}
 front=${front:-$(installed front)} front=${front:-direct}
-port=${port:-$(installed port)} port=${port:-80}
+[ "$front" != "$(installed front)" ] || port=${port:-$(installed port)}
+if [ -z "$port" ]; then
+    case $front in nginx-tls) port=443 ;; tunnel) port=3000 ;; *) port=80 ;; esac
+fi
 case $store in postgres | sqlite) ;; *) fail "--store is postgres or sqlite, not '$store'" ;; esac
 case $data in small | full) ;; *) fail "--data is small or full, not '$data'" ;; esac
 if ! [[ $port =~ ^[1-9][0-9]{0,4}$ && $port -le 65535 ]]; then
@@ -113,7 +120,7 @@ postgres() {
 echo "packages"
 packages=()
 case $store in postgres) packages+=(postgresql) ;; sqlite) packages+=(sqlite3) ;; esac
-[ "$front" = direct ] || packages+=(nginx)
+[[ $front != nginx* ]] || packages+=(nginx)
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
@@ -218,7 +225,8 @@ esac
 echo "services"
 case $front in
     direct) listen=$port ;;
-    nginx) listen=127.0.0.1:3000 ;;
+    nginx | nginx-tls) listen=127.0.0.1:3000 ;;
+    tunnel) listen=127.0.0.1:$port ;;
 esac
 units=/etc/systemd/system
 sed "s|@LISTEN@|$listen|" "$here/systemd/onebox.socket" | put $units/onebox.socket 644
@@ -237,13 +245,20 @@ enable_unit onebox.service
 enable_unit onebox-backup.timer
 systemctl is-active -q onebox-backup.timer || systemctl start onebox-backup.timer
 
-if [ "$front" = nginx ]; then
+if [[ $front == nginx* ]]; then
+    if [ "$front" = nginx-tls ]; then
+        for file in origin.pem origin.key cloudflare-ca.pem; do
+            [ -r "/etc/onebox/tls/$file" ] || fail "/etc/onebox/tls/$file is missing: see deploy/edge/README.md"
+        done
+    fi
     [ -e /etc/nginx/conf.d/onebox.conf ] || first_nginx=1
     # Debian's own file comes back with uninstall.sh.
     [ -e /etc/nginx/nginx.conf.before-onebox ] || cp -a /etc/nginx/nginx.conf /etc/nginx/nginx.conf.before-onebox
     put /etc/nginx/nginx.conf 644 <"$here/nginx/nginx.conf"
     put /etc/nginx/onebox-server.conf 644 <"$here/nginx/onebox-server.conf"
-    sed "s|listen 80 |listen $port |" "$here/nginx/onebox.conf" | put /etc/nginx/conf.d/onebox.conf 644
+    case $front in nginx) kind=http ;; nginx-tls) kind=tls ;; esac
+    sed "s/^listen [0-9]* /listen $port /" "$here/nginx/listen-$kind.conf" | put /etc/nginx/onebox-listen.conf 644
+    put /etc/nginx/conf.d/onebox.conf 644 <"$here/nginx/onebox.conf"
     [ -d /var/cache/nginx ] || { mkdir /var/cache/nginx && changed "created /var/cache/nginx"; }
     nginx -t -q
     enable_unit nginx
@@ -271,7 +286,7 @@ elif was_touched "$units/*.service*" || was_touched "$env"; then
     onebox restart
     changed "restarted the origin"
 fi
-if [ "$front" = nginx ]; then
+if [[ $front == nginx* ]]; then
     if [ -n "${first_nginx-}" ]; then
         # A reload would go on in the background, and serve Debian's own page for a while.
         systemctl restart nginx
@@ -279,6 +294,9 @@ if [ "$front" = nginx ]; then
     elif ! systemctl is-active -q nginx; then
         systemctl start nginx
         changed "started Nginx"
+    elif was_touched "*/onebox-listen.conf"; then
+        systemctl restart nginx
+        changed "restarted Nginx"
     elif was_touched "/etc/nginx/*"; then
         systemctl reload nginx
         changed "reloaded Nginx"

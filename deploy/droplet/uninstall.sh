@@ -49,7 +49,7 @@ systemctl reset-failed 'onebox*' 2>/dev/null || true
 if [ -e /etc/nginx/nginx.conf.before-onebox ]; then
     echo "Nginx"
     mv /etc/nginx/nginx.conf.before-onebox /etc/nginx/nginx.conf
-    rm -f /etc/nginx/conf.d/onebox.conf /etc/nginx/onebox-server.conf
+    rm -f /etc/nginx/conf.d/onebox.conf /etc/nginx/onebox-server.conf /etc/nginx/onebox-listen.conf
     rm -rf /var/cache/nginx/onebox
     systemctl try-restart nginx
 fi

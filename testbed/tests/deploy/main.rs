@@ -6,6 +6,7 @@ mod stage;
 mod challenge;
 mod droplet;
 mod hand_over;
+mod monitoring;
 mod nginx;
 mod scripts;
 mod supervised;

@@ -21,6 +21,12 @@ struct Stage {
 
 /// The droplet's files, with nothing changed but where they listen, ask and write.
 fn stage() -> Option<Stage> {
+    stage_with("listen-http.conf", |text, port| {
+        text.replace("listen 80 ", &format!("listen 127.0.0.1:{port} "))
+    })
+}
+
+fn stage_with(listen: &str, adapt_listen: impl Fn(&str, u16) -> String) -> Option<Stage> {
     if !has("nginx") {
         return None;
     }
@@ -62,10 +68,11 @@ fn stage() -> Option<Stage> {
                     origin.base_url().trim_start_matches("http://"),
                 ),
                 ("/var/cache/nginx/onebox", &format!("{path}/cache")),
-                ("listen 80 ", &format!("listen 127.0.0.1:{port} ")),
             ],
         );
         adapt("onebox-server.conf", &[]);
+        let text = fs::read_to_string(deploy("droplet/nginx").join(listen)).unwrap();
+        fs::write(dir.join("onebox-listen.conf"), adapt_listen(&text, port)).unwrap();
         let nginx = |options: &[&str]| {
             let mut command = Command::new("nginx");
             command.env("PATH", path_with_sbin());
@@ -243,4 +250,81 @@ fn nothing_but_the_feed_is_kept_or_changed_on_the_way() {
         (refused.status, refused.body.as_str()),
         (413, r#"{"error":"request body too large"}"#)
     );
+}
+
+/// A certificate authority, or with `authority` a certificate that it signed.
+fn certificate(dir: &TempDir, name: &str, authority: Option<&str>) {
+    let file = |name: &str, kind: &str| dir.join(format!("{name}.{kind}"));
+    let mut openssl = Command::new("openssl");
+    openssl
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+        ])
+        .args(["-nodes", "-days", "2", "-subj", &format!("/CN={name}")])
+        .arg("-keyout")
+        .arg(file(name, "key"))
+        .arg("-out")
+        .arg(file(name, "pem"));
+    if let Some(authority) = authority {
+        openssl.arg("-CA").arg(file(authority, "pem"));
+        openssl.arg("-CAkey").arg(file(authority, "key"));
+        openssl.args(["-addext", "basicConstraints=critical,CA:FALSE"]);
+    }
+    process::run(openssl).unwrap();
+}
+
+#[test]
+fn with_tls_only_who_has_the_right_certificate_gets_in() {
+    if !has("openssl") || !has("curl") {
+        return;
+    }
+    let certificates = TempDir::new("certificates").unwrap();
+    for (name, authority) in [
+        ("origin", None),
+        ("cloudflare-ca", None),
+        ("edge", Some("cloudflare-ca")),
+        ("other-ca", None),
+        ("stranger", Some("other-ca")),
+    ] {
+        certificate(&certificates, name, authority);
+    }
+    let tls_port = testbed::free_port();
+    let folder = certificates.path().display().to_string();
+    let Some(Stage {
+        nginx,
+        origin,
+        _dir,
+    }) = stage_with("listen-tls.conf", |text, port| {
+        let tls = text
+            .replace("listen 443 ", &format!("listen 127.0.0.1:{tls_port} "))
+            .replace("/etc/onebox/tls", &folder);
+        // Where this test asks whether it is up.
+        format!("{tls}\nlisten 127.0.0.1:{port};\n")
+    })
+    else {
+        return;
+    };
+    let status = |certificate: &[&str]| {
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "-k", "-o", "/dev/null", "-w", "%{http_code}"]);
+        curl.args(certificate);
+        curl.arg(format!("https://127.0.0.1:{tls_port}/posts/1"));
+        let output = curl.output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let with = |name: &str| {
+        let file = |kind: &str| format!("{folder}/{name}.{kind}");
+        status(&["--cert", &file("pem"), "--key", &file("key")])
+    };
+    assert_eq!(with("edge"), "200");
+    assert_eq!(origin.hits("/posts/1"), 1);
+    assert_eq!(status(&[]), "400");
+    assert_eq!(with("stranger"), "400");
+    assert_eq!(origin.hits("/posts/1"), 1);
+    drop(nginx);
 }
