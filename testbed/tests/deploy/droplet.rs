@@ -21,7 +21,7 @@ fn state(machine: &Machine) -> String {
         "find /etc /opt/onebox /usr/local /var/lib/onebox -xdev -type f,l -printf '%p %m %u:%g %T@ %l\\n' \
              | grep -v -e feed.db -e /etc/mtab | sort
          systemctl list-unit-files --no-legend | sort
-         systemctl show -P MainPID onebox@a onebox@b nginx postgresql@*",
+         systemctl show -P MainPID onebox@1 onebox@2 nginx postgresql@*",
     )
 }
 
@@ -88,13 +88,13 @@ fn on_sqlite_install_backup_restore_uninstall() {
     let Some(machine) = machine() else { return };
     installs_twice(&machine, "--store sqlite");
 
-    // On an instance: a template's name of the instance is a letter that no slot has.
+    // An instance that is there: the template alone has no program.
     let said =
-        machine.run("systemd-analyze verify onebox@a.service onebox.socket onebox-backup.timer");
+        machine.run("systemd-analyze verify onebox@1.service onebox.socket onebox-backup.timer");
     assert_eq!(said, "");
     for unit in [
         "onebox.service",
-        "onebox@a.service",
+        "onebox@1.service",
         "onebox-backup.service",
     ] {
         let score = machine.run(&format!(

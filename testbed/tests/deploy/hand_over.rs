@@ -152,10 +152,10 @@ fn a_release_that_does_not_start_changes_nothing() {
     machine.run("curl -sf localhost/feed");
 
     // A server whose event loops stand still is replaced.
-    let pid = || machine.run("systemctl show -P MainPID onebox@a");
+    let pid = || machine.run("systemctl show -P MainPID onebox@1");
     let stuck = pid();
-    machine.run("mkdir -p /run/systemd/system/onebox@a.service.d && \
-        printf '[Service]\\nWatchdogSec=2\\n' >/run/systemd/system/onebox@a.service.d/quick.conf && \
+    machine.run("mkdir -p /run/systemd/system/onebox@1.service.d && \
+        printf '[Service]\\nWatchdogSec=2\\n' >/run/systemd/system/onebox@1.service.d/quick.conf && \
         systemctl daemon-reload && onebox stop && onebox start");
     let stuck = if pid() == stuck { stuck } else { pid() };
     machine.run(&format!("kill -STOP {stuck}"));

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use testbed::dataset::{Datasets, Scale};
 use testbed::{Origin, OriginConfig, free_port, http, origin};
@@ -33,6 +35,12 @@ fn the_dashboard_and_the_alerts_ask_for_what_the_origin_measures() {
     for path in ["/feed", "/posts/1", "/nope"] {
         origin.get(path).unwrap();
     }
+    // A metric with labels is there from its first value on: one write, and one refusal.
+    let token = &Datasets::new(&binary).tokens(Scale::Small).unwrap()[0].token;
+    origin.post("/posts/1/like", Some(token), "").unwrap();
+    let mut broken = TcpStream::connect(origin.address()).unwrap();
+    broken.write_all(b"GET\r\n\r\n").unwrap();
+    broken.read_to_string(&mut String::new()).unwrap();
     let measured = names_in(
         &http::get(&format!("http://{metrics_address}/metrics"))
             .unwrap()
