@@ -82,6 +82,8 @@ function markLines(marks) {
     ctx.save();
     ctx.setLineDash([6, 4]);
     ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+    ctx.textAlign = 'left';
+    ctx.textBaseline = 'bottom';
     for (const { at, name, stroke } of marks) {
       const y = chart.valToPos(at, 'y', true);
       if (y < bbox.top || y > bbox.top + bbox.height) continue;
@@ -91,7 +93,7 @@ function markLines(marks) {
       ctx.moveTo(bbox.left, y);
       ctx.lineTo(bbox.left + bbox.width, y);
       ctx.stroke();
-      ctx.fillText(name, bbox.left + 6 * devicePixelRatio, y - 4 * devicePixelRatio);
+      ctx.fillText(name, bbox.left + 6 * devicePixelRatio, y - devicePixelRatio);
     }
     ctx.restore();
   }] } };
@@ -176,7 +178,7 @@ function drawLatency() {
   if (points.length > 0) {
     draw('latency-chart', {
       scales: { x: scaleX, y: { distr: 3, range: latencyRange } },
-      axes: [axis(unit, ticks), axis('ms (each line ten times the one below)', { size: 60, values: logTicks })],
+      axes: [axis(unit, ticks), axis('ms', { size: 60, values: logTicks })],
       series: [{ label: unit, value: (_, value) => (value == null ? '–' : whole(value)) }, ...latencySeries()],
       plugins: [markLines(latencyMarks())],
     }, [x, column('p50_ms'), column('p95_ms'), column('p99_ms')]);
@@ -191,8 +193,11 @@ function drawLatency() {
   show('latency-table', table(runColumns, [...levels].sort((a, b) => a.topology.localeCompare(b.topology) || byLevel(a, b))));
 }
 
+// What has no part in the run is a figure beside the chart, not a layer that hides the others.
+const others = 'other processes';
+
 function stack(level) {
-  const names = Object.keys(level.series.cores).sort();
+  const names = Object.keys(level.series.cores).filter((name) => name !== others).sort();
   const total = level.series.t.map(() => 0);
   const layers = names.map((name) => level.series.cores[name].map((value, at) => {
     total[at] += value;
@@ -221,6 +226,7 @@ function drawLevel() {
     [level.memory_mb === null ? '–' : `${whole(level.memory_mb)} MB`, 'memory of the servers'],
     [`${whole(level.generator_percent)}%`, 'of its cores used by the generator'],
     [level.difference_percent === null ? '–' : `${fixed(level.difference_percent, 2)}%`, 'between the roles and the box’s total'],
+    [`${fixed(100 * (level.cores[others] || 0), 1)}%`, 'of a core used by other processes'],
     [`${fixed(100 * level.unaccounted_cores, 1)}%`, 'of a core on no process’s account'],
     [`${fixed(100 * level.steal_cores, 1)}%`, 'of a core stolen'],
     [whole(level.disk_flushes), 'disk flushes'],
@@ -321,7 +327,8 @@ function drawLoops() {
     plugins: [markLines(latencyMarks().slice(0, 1))],
   }, [x, column(closedPoints), column(openPoints)]);
   const rows = both.map((each) => {
-    const score = (command) => data.runs.filter((run) => run.command === command && run.scores[each]).map((run) => run.scores[each].passed)[0];
+    // A search that never failed found no ceiling.
+    const score = (command) => data.runs.filter((run) => run.command === command && run.scores[each] && run.scores[each].failed !== null).map((run) => run.scores[each].passed)[0];
     const users = score('search');
     const rate = score('open');
     return { each, users, asRate: users === undefined ? undefined : users * data.requests_per_s_per_user, rate };

@@ -5,7 +5,7 @@ use bench::{commands, generator};
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(about = "Measures how many users one box holds", version, after_help = TOPOLOGIES)]
+#[command(about = "Measures how many users one box holds", version, after_help = bench::topology::HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -31,14 +31,6 @@ enum Command {
     #[command(hide = true)]
     Generate { load: String },
 }
-
-const TOPOLOGIES: &str = "\
-Topologies, each with :sqlite (the default) or :postgres behind it:
-  alone         the origin and nothing else
-  origin-cache  the origin with its own feed cache of a second
-  nginx         Nginx with a cache of a second before the origin
-  edge          the Worker on workerd before it, which keeps the feed for a second
-  edge-posts    the same, which keeps single posts too";
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {

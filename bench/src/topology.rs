@@ -3,26 +3,38 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What stands between the users and the data.
+/// An application, what stands before it and what behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Topology {
+    name: &'static str,
+    pub app: App,
     pub front: Front,
     pub store: Store,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum App {
+    Origin {
+        keeps_feed: bool,
+    },
+    /// Express 5 and pg: what was published first.
+    Express {
+        keeps_feed: bool,
+    },
+    /// axum and sqlx: the obvious thing in Rust.
+    Plain,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Front {
-    /// The origin and nothing else.
-    Alone,
-    /// The origin with its own feed cache of a second.
-    OriginCache,
-    /// Nginx with a cache of a second before the origin.
+    None,
+    /// A cache of a second, on the box.
     Nginx,
-    /// The Worker on workerd, off the box, with the feed kept for a second.
-    Edge,
-    /// The same with single posts kept too.
-    EdgePosts,
+    /// The Worker on workerd, off the box, which keeps the feed for a second.
+    Edge {
+        keeps_posts: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -31,18 +43,53 @@ pub enum Store {
     Postgres,
 }
 
-const FRONTS: [(&str, Front); 5] = [
-    ("alone", Front::Alone),
-    ("origin-cache", Front::OriginCache),
-    ("nginx", Front::Nginx),
-    ("edge", Front::Edge),
-    ("edge-posts", Front::EdgePosts),
+const ORIGIN: App = App::Origin { keeps_feed: false };
+const EXPRESS: App = App::Express { keeps_feed: false };
+
+const TOPOLOGIES: [(&str, App, Front); 9] = [
+    ("alone", ORIGIN, Front::None),
+    (
+        "origin-cache",
+        App::Origin { keeps_feed: true },
+        Front::None,
+    ),
+    ("nginx", ORIGIN, Front::Nginx),
+    ("edge", ORIGIN, Front::Edge { keeps_posts: false }),
+    ("edge-posts", ORIGIN, Front::Edge { keeps_posts: true }),
+    ("express", EXPRESS, Front::None),
+    (
+        "express-cache",
+        App::Express { keeps_feed: true },
+        Front::None,
+    ),
+    ("express-nginx", EXPRESS, Front::Nginx),
+    ("plain", App::Plain, Front::None),
 ];
 
-impl Front {
-    pub fn name(self) -> &'static str {
-        let found = FRONTS.iter().find(|(_, front)| *front == self);
-        found.map_or("", |(name, _)| name)
+/// For `--help`.
+pub const HELP: &str = "\
+Topologies:
+  alone          the origin and nothing else
+  origin-cache   the origin with its own feed cache of a second
+  nginx          Nginx with a cache of a second before the origin
+  edge           the Worker on workerd before it, which keeps the feed for a second
+  edge-posts     the same, which keeps single posts too
+  express        a small Express 5 and pg application; also express-cache, with a cache of a
+                 second in Node, and express-nginx, with Nginx's before it
+  plain          axum and sqlx, a query a request
+The first five take :sqlite (the default) or :postgres, as in edge:postgres; the others are on
+PostgreSQL.";
+
+impl Topology {
+    pub fn new(name: &str, store: Store) -> Option<Topology> {
+        let (name, app, front) = TOPOLOGIES.into_iter().find(|(known, ..)| *known == name)?;
+        let is_possible = matches!(app, App::Origin { .. }) || store == Store::Postgres;
+        is_possible.then_some(Topology {
+            name,
+            app,
+            front,
+            store,
+        })
     }
 }
 
@@ -57,7 +104,7 @@ impl Store {
 
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.front.name(), self.store.name())
+        write!(f, "{}:{}", self.name, self.store.name())
     }
 }
 
@@ -66,24 +113,20 @@ impl FromStr for Topology {
 
     /// `nginx`, `nginx:postgres`
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, store) = text.split_once(':').unwrap_or((text, "sqlite"));
-        let front = FRONTS.iter().find(|(known, _)| *known == name);
-        let store = [Store::Sqlite, Store::Postgres]
-            .into_iter()
-            .find(|known| known.name() == store);
-        match (front, store) {
-            (Some((_, front)), Some(store)) => Ok(Topology {
-                front: *front,
-                store,
-            }),
-            _ => {
-                let names: Vec<&str> = FRONTS.iter().map(|(name, _)| *name).collect();
-                Err(format!(
-                    "no topology {text:?}: want {}, with :sqlite or :postgres behind it",
-                    names.join(", ")
-                ))
-            }
-        }
+        let found = match text.split_once(':') {
+            None => Topology::new(text, Store::Sqlite).or(Topology::new(text, Store::Postgres)),
+            Some((name, store)) => [Store::Sqlite, Store::Postgres]
+                .into_iter()
+                .find(|known| known.name() == store)
+                .and_then(|store| Topology::new(name, store)),
+        };
+        found.ok_or_else(|| {
+            let names: Vec<&str> = TOPOLOGIES.iter().map(|(name, ..)| *name).collect();
+            format!(
+                "no topology {text:?}: want {}; the origin's with :sqlite or :postgres behind it",
+                names.join(", ")
+            )
+        })
     }
 }
 
@@ -105,16 +148,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_front_and_store() {
+    fn a_name_says_what_stands_where() {
         let nginx: Topology = "nginx:postgres".parse().unwrap();
         assert_eq!((nginx.front, nginx.store), (Front::Nginx, Store::Postgres));
-        assert_eq!(
-            "alone".parse::<Topology>().unwrap().to_string(),
-            "alone:sqlite"
-        );
-        for unknown in ["", "apache", "alone:mysql", "alone:"] {
+        for (text, full) in [("alone", "alone:sqlite"), ("express", "express:postgres")] {
+            assert_eq!(text.parse::<Topology>().unwrap().to_string(), full);
+        }
+        for unknown in ["", "apache", "alone:mysql", "alone:", "express:sqlite"] {
             let message = unknown.parse::<Topology>().unwrap_err();
             assert!(message.contains("alone, origin-cache, nginx"), "{message}");
+        }
+    }
+
+    #[test]
+    fn help_names_every_topology() {
+        for (name, ..) in TOPOLOGIES {
+            assert!(HELP.contains(name), "{name}");
         }
     }
 }

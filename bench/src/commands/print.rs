@@ -48,8 +48,13 @@ pub fn level(level: &Level) {
         level.users_per_core,
     );
     shares(&level.usage, level.requests_in_hold);
-    if let Some(difference) = level.usage.box_difference_percent {
-        println!("  the roles add up to the box's total but for {difference:.2}%");
+    if let (Some(percent), Some(total_us)) =
+        (level.usage.box_difference_percent, level.usage.box_us)
+    {
+        let ms = (total_us as f64 - level.usage.box_roles_us as f64) / 1000.0;
+        println!(
+            "  the roles add up to the box's total but for {percent:.2}% ({ms:.0} ms; the kernel counts roles in steps of 10)"
+        );
     }
     println!(
         "  kernel time on no process's account: {:.1}% of a core (interrupts by tick: {:.1}%); steal {:.1}%; disk flushes {}",

@@ -60,5 +60,6 @@ pub fn run(args: &Args) -> Result<()> {
     let (_stand, subject) = args.target.start(&mut setting)?;
     let level = setting.measure(&subject, args.shape.shape(), args.timing.timing(), 1)?;
     print::level(level);
+    setting.stop_if_told()?;
     setting.finish()
 }

@@ -7,7 +7,7 @@ use super::print;
 use super::run::rate;
 use super::setting::{Setting, SettingArgs, TimingArgs};
 use crate::engine::Shape;
-use crate::topology::{Front, Store, Topology};
+use crate::topology::{Store, Topology};
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -25,11 +25,8 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let mut setting = Setting::new("save", &args.setting)?;
-    for front in [Front::Alone, Front::Edge, Front::EdgePosts] {
-        let topology = Topology {
-            front,
-            store: args.store,
-        };
+    let topologies = ["alone", "edge", "edge-posts"].map(|name| Topology::new(name, args.store));
+    for topology in topologies.into_iter().flatten() {
         let (_stand, subject) = setting.stand(topology)?;
         let shape = Shape::arrivals(args.rate);
         let level = setting.measure(&subject, shape, args.timing.timing(), 1)?;

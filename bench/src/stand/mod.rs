@@ -1,6 +1,7 @@
 //! A topology, started on a fresh copy of the data, confined, and stopped with the value.
 
 mod nginx;
+pub mod peers;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,11 +10,13 @@ use std::path::PathBuf;
 use testbed::dataset::{Datasets, Scale, Sqlite};
 use testbed::postgres::{self, Postgres};
 use testbed::workerd::{self, WorkerConfig, Workerd};
-use testbed::{Error, Origin, OriginConfig, Result, Server, TempDir, origin, process};
+use testbed::{Error, Origin, OriginConfig, Result, Server, TempDir, cache, origin, process};
+
+use nginx::Nginx;
 
 use crate::accounting::{POSTGRES, Role};
 use crate::confine::{Confinement, Enclosure, Limits};
-use crate::topology::{Front, Store, Topology};
+use crate::topology::{App, Front, Store, Topology};
 
 /// How long a cache keeps the feed, wherever it is.
 const FEED_CACHE_MS: u64 = 1_000;
@@ -76,7 +79,7 @@ impl Workshop {
 /// What runs. Fields are dropped in this order: the front first, its group last.
 pub struct Stand {
     _front: Option<FrontServer>,
-    _origin: Server,
+    _app: Server,
     _postgres: Option<Postgres>,
     _sqlite: Option<Sqlite>,
     folder: TempDir,
@@ -86,15 +89,15 @@ pub struct Stand {
 }
 
 enum FrontServer {
-    Nginx(Server),
+    Nginx(Nginx),
     Edge(Workerd),
 }
 
 impl FrontServer {
-    fn server(&self) -> &Server {
+    fn address(&self) -> SocketAddr {
         match self {
-            FrontServer::Nginx(server) => server,
-            FrontServer::Edge(workerd) => workerd,
+            FrontServer::Nginx(nginx) => nginx.address(),
+            FrontServer::Edge(workerd) => workerd.address(),
         }
     }
 }
@@ -143,38 +146,52 @@ impl Stand {
                 made.url()
             }
             Store::Postgres => {
-                let made = workshop.datasets.postgres(workshop.scale, as_deployed())?;
+                let datasets = &workshop.datasets;
+                let made = match topology.app {
+                    App::Origin { .. } => datasets.postgres(workshop.scale, as_deployed())?,
+                    App::Express { .. } | App::Plain => {
+                        peers::database(datasets, workshop.scale, as_deployed())?
+                    }
+                };
                 let made = postgres.insert(made);
                 admit(POSTGRES, made.pid().unwrap_or_default(), true)?;
                 made.url()
             }
         };
-        let mut config = OriginConfig::new(&workshop.origin, &url);
-        if topology.front == Front::OriginCache {
-            config = config.env("FEED_CACHE_MS", FEED_CACHE_MS);
-        }
-        let origin = Origin::start(config)?.into_server();
-        admit("origin", origin.pid(), true)?;
+        let cache_ms = |keeps_feed: bool| if keeps_feed { FEED_CACHE_MS } else { 0 };
+        let (name, app) = match topology.app {
+            App::Origin { keeps_feed } => {
+                let mut config = OriginConfig::new(&workshop.origin, &url);
+                // With the cache off exactly what runs alone, down to the environment.
+                if keeps_feed {
+                    config = config.env("FEED_CACHE_MS", FEED_CACHE_MS);
+                }
+                ("origin", Origin::start(config)?.into_server())
+            }
+            App::Express { keeps_feed } => ("express", peers::express(&url, cache_ms(keeps_feed))?),
+            App::Plain => (
+                "plain",
+                peers::plain(&cache::build("plain", "release")?, &url)?,
+            ),
+        };
+        admit(name, app.pid(), true)?;
         let front = match topology.front {
-            Front::Alone | Front::OriginCache => None,
+            Front::None => None,
             Front::Nginx => {
-                let nginx = nginx::start(&folder, origin.port())?;
+                let nginx = Nginx::start(app.port())?;
                 admit("nginx", nginx.pid(), true)?;
                 Some(FrontServer::Nginx(nginx))
             }
-            Front::Edge | Front::EdgePosts => {
-                let edge = edge(topology.front, origin.port())?;
+            Front::Edge { keeps_posts } => {
+                let edge = edge(cache_ms(keeps_posts), app.port())?;
                 admit("edge", edge.pid(), false)?;
                 Some(FrontServer::Edge(edge))
             }
         };
-        let address = front
-            .as_ref()
-            .map_or(&origin, FrontServer::server)
-            .address();
+        let address = (front.as_ref()).map_or_else(|| app.address(), FrontServer::address);
         Ok(Stand {
             _front: front,
-            _origin: origin,
+            _app: app,
             _postgres: postgres,
             _sqlite: sqlite,
             folder,
@@ -208,12 +225,8 @@ impl Stand {
 }
 
 /// The Worker as it is deployed, but for the cache: the platform's own is not to be had here.
-fn edge(front: Front, origin_port: u16) -> Result<Workerd> {
+fn edge(post_ttl_ms: u64, origin_port: u16) -> Result<Workerd> {
     let modules = workerd::edge_modules(&[])?;
-    let post_ttl_ms = match front {
-        Front::EdgePosts => FEED_CACHE_MS,
-        _ => 0,
-    };
     let config = WorkerConfig::new(&modules.path)
         .var("CACHE", "isolate")
         .var("FEED_TTL_MS", FEED_CACHE_MS)
