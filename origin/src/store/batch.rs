@@ -7,6 +7,10 @@
 
 use shared::ApiError;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::yield_now;
+
+/// How often the other tasks get a turn while a group still grows.
+const MAX_TURNS: usize = 16;
 
 /// One caller's question, and the way back to that caller.
 pub struct Call<Q, A> {
@@ -65,14 +69,29 @@ impl<Q: Send + 'static, A: Send + 'static> Callers<Q, A> {
 impl<Q, A> Queue<Q, A> {
     /// Waits for a first call and takes with it whatever else is queued, up to the limit. Callers
     /// that have left meanwhile are passed over. False: no caller is left to ask anything.
+    ///
+    /// As long as the event loop's other tasks have calls ready, they are waited for: each of
+    /// them runs once, and if that brought nobody, the group is complete. A lone caller is so the
+    /// only one to have run, and goes at once; of many, those who have just been answered and ask
+    /// again join those who had to wait meanwhile.
     pub async fn next_group(&mut self, group: &mut Vec<Call<Q, A>>) -> bool {
         debug_assert!(
             group.is_empty(),
             "a group is answered before the next is taken"
         );
         while group.is_empty() {
-            if self.calls.recv_many(group, self.max_group).await == 0 {
+            if self.calls.recv_many(group, 1).await == 0 {
                 return false;
+            }
+            for _ in 0..MAX_TURNS {
+                let queued = self.calls.len();
+                yield_now().await;
+                if self.calls.len() == queued || queued >= self.max_group {
+                    break;
+                }
+            }
+            if !self.calls.is_empty() {
+                self.calls.recv_many(group, self.max_group - 1).await;
             }
             group.retain(|call| !call.reply.is_closed());
         }
@@ -92,7 +111,6 @@ impl<Q, A> Queue<Q, A> {
 mod tests {
     use super::*;
     use std::pin::pin;
-    use tokio::task::yield_now;
 
     async fn answer_with_group_size(mut queue: Queue<u32, (u32, usize)>) {
         let mut group = Vec::new();
@@ -129,6 +147,36 @@ mod tests {
             tokio::spawn(answer_with_group_size(queue));
         });
         assert_eq!(answers, (Ok((1, 3)), Ok((2, 3)), Ok((3, 3)), Ok((4, 1))));
+    }
+
+    #[tokio::test]
+    async fn who_was_answered_and_asks_again_joins_those_who_waited_meanwhile() {
+        let (callers, mut queue) = queue::<u32, usize>(8, 8);
+        let callers = std::sync::Arc::new(callers);
+        let mut group = Vec::new();
+        let mut sizes = Vec::new();
+        for asked_first in 0..4 {
+            let callers = callers.clone();
+            tokio::spawn(async move {
+                // Half of them come while the others' group is being answered.
+                for _ in 0..asked_first % 2 * 3 {
+                    yield_now().await;
+                }
+                while callers.ask(asked_first).await.is_ok() {}
+            });
+        }
+        for _ in 0..4 {
+            assert!(queue.next_group(&mut group).await);
+            for _ in 0..5 {
+                yield_now().await;
+            }
+            sizes.push(group.len());
+            for call in group.drain(..) {
+                let size = sizes.len();
+                call.answer(Ok(size));
+            }
+        }
+        assert_eq!(sizes[1..], [4, 4, 4]);
     }
 
     #[tokio::test]

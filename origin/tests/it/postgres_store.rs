@@ -472,6 +472,31 @@ async fn a_restart_while_nobody_asks_is_noticed_by_nobody() {
 }
 
 #[tokio::test]
+async fn a_connection_that_is_ended_costs_no_reader_an_answer() {
+    let server = start_server(&[]);
+    let (database, store) = open(&server).await;
+    for turn in 1..=5 {
+        let _ = tokio::join!(store.post(1), store.feed(), store.health());
+        let end_all = "SELECT count(pg_terminate_backend(pid, 1000)) FROM pg_stat_activity \
+             WHERE application_name = 'origin'";
+        assert_eq!(server.query(end_all).unwrap(), "5");
+        let reads = tokio::join!(store.post(1), store.feed(), store.health());
+        assert!(
+            reads.0.is_ok() && reads.1.is_ok() && reads.2.is_ok(),
+            "{reads:?}"
+        );
+        // A write might have been done: its caller is told that nobody knows.
+        let liked = store.like(turn, turn).await;
+        assert_eq!(liked, Err(ApiError::DatabaseUnavailable));
+        let created = store.create(new_post(1, "again")).await;
+        assert_eq!(created, Err(ApiError::DatabaseUnavailable));
+        assert!(store.like(turn, turn).await.is_ok());
+        assert!(store.create(new_post(1, "again")).await.is_ok());
+    }
+    assert_eq!(counts(&database, "feed").connections, 1);
+}
+
+#[tokio::test]
 async fn a_statement_that_hangs_is_given_up_while_health_answers_and_full_queues_refuse() {
     let server = start_server(&[]);
     let (_, store) = open(&server).await;

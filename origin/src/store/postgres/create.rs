@@ -25,6 +25,7 @@ impl Statement for Create {
     const NAME: &'static str = "create";
     const MAX_QUEUED: usize = 4_096;
     const MAX_GROUP: usize = 256;
+    const REPEATABLE: bool = false;
 
     async fn run(
         &mut self,

@@ -40,6 +40,8 @@ pub trait Statement: Send + 'static {
     const NAME: &'static str;
     const MAX_QUEUED: usize;
     const MAX_GROUP: usize;
+    /// Whether it may be sent again when nobody knows what became of it: reads may.
+    const REPEATABLE: bool;
     /// The longest a statement may run. The server gives up a little earlier by itself, see
     /// `statement_timeout` in [`super::open`].
     const LIMIT: Duration = super::open::STATEMENT_LIMIT.saturating_add(Duration::from_secs(1));
@@ -68,6 +70,7 @@ pub fn start<S: Statement>(
         queue,
         group: Vec::new(),
         apart: Vec::new(),
+        resent: false,
     };
     tokio::spawn(dispatcher.run());
     callers
@@ -82,6 +85,8 @@ struct Dispatcher<S: Statement> {
     /// Members of a group that the database refused for the values of one of them. Each is sent
     /// again alone, so that the bad one does not sink its neighbours.
     apart: Vec<Call<S::Question, S::Answer>>,
+    /// The group was sent on a connection that was lost, and may be sent on one more.
+    resent: bool,
 }
 
 /// Why a connection is not used any longer.
@@ -125,9 +130,8 @@ impl<S: Statement> Dispatcher<S> {
             if pause == FIRST_PAUSE {
                 warn!(calls = S::NAME, fault, "the database is away");
             }
-            for call in self.group.drain(..).chain(self.apart.drain(..)) {
-                call.answer(Err(ApiError::DatabaseUnavailable));
-            }
+            self.group.append(&mut self.apart);
+            self.refuse_group(ApiError::DatabaseUnavailable);
             outcome = tokio::select! {
                 outcome = async {
                     sleep(pause).await;
@@ -161,9 +165,6 @@ impl<S: Statement> Dispatcher<S> {
                 return ended;
             }
             last_used = Instant::now();
-            // Lets those who were just answered, and whoever is ready besides, ask again before
-            // the next group is taken: it costs a lone caller nothing and makes groups larger.
-            tokio::task::yield_now().await;
         }
     }
 
@@ -173,6 +174,7 @@ impl<S: Statement> Dispatcher<S> {
             let fault = match timeout(S::LIMIT, run).await {
                 Ok(Ok(())) => {
                     debug_assert!(self.group.is_empty(), "{}: every call is answered", S::NAME);
+                    self.resent = false;
                     return Ok(());
                 }
                 Ok(Err(fault)) => fault,
@@ -202,6 +204,10 @@ impl<S: Statement> Dispatcher<S> {
                         fault = fault::describe(&fault),
                         "a statement failed"
                     );
+                    if S::REPEATABLE && !self.resent {
+                        self.resent = true;
+                        return Err(Ended::Lost);
+                    }
                     break;
                 }
             }
@@ -212,6 +218,7 @@ impl<S: Statement> Dispatcher<S> {
     }
 
     fn refuse_group(&mut self, refusal: ApiError) {
+        self.resent = false;
         for call in self.group.drain(..) {
             call.answer(Err(refusal));
         }

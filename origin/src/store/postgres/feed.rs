@@ -20,6 +20,7 @@ impl Statement for Feed {
     const NAME: &'static str = "feed";
     const MAX_QUEUED: usize = 16_384;
     const MAX_GROUP: usize = Self::MAX_QUEUED;
+    const REPEATABLE: bool = true;
 
     async fn run(
         &mut self,

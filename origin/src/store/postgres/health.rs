@@ -16,6 +16,7 @@ impl Statement for Health {
     const NAME: &'static str = "health";
     const MAX_QUEUED: usize = 1_024;
     const MAX_GROUP: usize = Self::MAX_QUEUED;
+    const REPEATABLE: bool = true;
     /// Whoever asks for health does not wait long.
     const LIMIT: Duration = Duration::from_secs(2);
 

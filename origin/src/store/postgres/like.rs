@@ -47,6 +47,7 @@ impl Statement for Like {
     const NAME: &'static str = "like";
     const MAX_QUEUED: usize = 4_096;
     const MAX_GROUP: usize = 256;
+    const REPEATABLE: bool = false;
 
     async fn run(
         &mut self,

@@ -19,6 +19,7 @@ impl Statement for PostById {
     const NAME: &'static str = "post";
     const MAX_QUEUED: usize = 8_192;
     const MAX_GROUP: usize = 256;
+    const REPEATABLE: bool = true;
 
     async fn run(
         &mut self,
