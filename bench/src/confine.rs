@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use testbed::process::Signal;
 use testbed::{Error, Result, process};
 
 /// How big the box is.
@@ -129,10 +130,16 @@ impl Enclosure {
 
     /// What it could not confine, for the report.
     pub fn caveats(&self) -> Vec<String> {
-        match self.is_memory_limited {
-            true => Vec::new(),
-            false => vec!["The kernel refused the memory limit: memory was not confined.".into()],
+        let mut caveats = vec![
+            "Servers enter the box once they are up: memory they took before, and pages of files that \
+             were in memory already, count towards no limit."
+                .to_owned(),
+        ];
+        if !self.is_memory_limited {
+            caveats
+                .push("The kernel refused the memory limit: memory was not confined.".to_owned());
         }
+        caveats
     }
 
     /// Puts a process and all that it has started into the box; what they start later is too.
@@ -162,16 +169,25 @@ impl Enclosure {
 }
 
 impl Drop for Enclosure {
+    /// Whoever is still in it now was left behind by its parent: the group ends with its owner.
     fn drop(&mut self) {
-        // A group can be removed when its last process has been reaped.
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + STOP_LIMIT;
         for folder in &self.files.folders {
             while fs::remove_dir(folder).is_err() && folder.exists() && Instant::now() < deadline {
+                let left = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+                for pid in left.lines().filter_map(|pid| pid.parse().ok()) {
+                    if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+                        let _ = rustix::process::kill_process(pid, Signal::KILL);
+                    }
+                }
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
     }
 }
+
+/// A killed process is gone when it has been reaped.
+const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 impl Confinement {
     fn file(&self, name: &str) -> Option<PathBuf> {

@@ -9,16 +9,34 @@ use testbed::process::{self, Process};
 
 /// Two processes below a shell, so that it takes a walk through the tree to find them; one of
 /// them comes and goes.
-fn burner() -> Process {
+struct Burner(Process);
+
+impl Burner {
+    fn pid(&self) -> u32 {
+        self.0.pid()
+    }
+}
+
+/// The shell leaves them behind when it is killed.
+impl Drop for Burner {
+    fn drop(&mut self) {
+        for pid in process::tree(self.pid()) {
+            let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
+            let _ = rustix::process::kill_process(pid, process::Signal::KILL);
+        }
+    }
+}
+
+fn burner() -> Burner {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(
         "while :; do :; done & \
          while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; (:); done",
     );
-    Process::start("the burner", shell).unwrap()
+    Burner(Process::start("the burner", shell).unwrap())
 }
 
-fn roles(burner: &Process) -> Vec<Role> {
+fn roles(burner: &Burner) -> Vec<Role> {
     vec![Role {
         name: "burner",
         root: burner.pid(),
@@ -56,8 +74,8 @@ fn the_roles_add_up_to_what_the_kernel_counted_for_the_box() {
     assert!(share < 0.42, "{share:.3} of a core");
     assert!(share > 0.02, "{share:.3} of a core");
 
+    // With the box ends whoever is in it: a group that can be removed is empty.
     let folders = enclosure.folders().to_vec();
-    drop(burner);
     drop(enclosure);
     assert!(folders.iter().all(|folder| !folder.exists()));
 }
