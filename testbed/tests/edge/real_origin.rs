@@ -10,7 +10,7 @@ use testbed::dataset::{Datasets, Scale, Sqlite};
 use testbed::origin::{self, SECRET};
 use testbed::{Origin, OriginConfig, ScriptedOrigin, Server, Workerd};
 
-use crate::stage::edge_config;
+use crate::stage::{edge_config, token};
 
 struct Real {
     origin: Origin,
@@ -107,6 +107,45 @@ fn edge_and_origin_answer_every_request_with_the_same_bytes() {
         corpus.len(),
         differences.join("\n")
     );
+}
+
+/// The origin that is told to serves its edge alone, and its edge everyone.
+#[test]
+fn only_the_edge_that_has_the_key_is_served() {
+    const KEY: &str = "the-key-of-the-edge";
+    let binary = origin::binary("dev").unwrap();
+    let data = Datasets::new(&binary).sqlite(Scale::Small).unwrap();
+    let config = OriginConfig::new(&binary, &data.url())
+        .env("REQUIRE_EDGE_KEY", 1)
+        .env("EDGE_KEY", KEY);
+    let origin = Origin::start(config).unwrap();
+    let edge = |key: &str| {
+        let config = edge_config(&origin.base_url()).var("EDGE_KEY", key);
+        Workerd::start(&config).unwrap()
+    };
+    let (trusted, stranger) = (edge(KEY), edge("another-key"));
+    let token = token(1);
+
+    let statuses = |server: &Server| {
+        [
+            server.get("/feed").unwrap().status,
+            server.get("/posts/1").unwrap().status,
+            server
+                .post("/posts/1/like", Some(&token), "")
+                .unwrap()
+                .status
+                / 100
+                * 100,
+        ]
+    };
+    assert_eq!(statuses(&trusted), [200, 200, 200]);
+    assert_eq!(statuses(&origin), [403, 403, 400]);
+    assert!(
+        statuses(&stranger).iter().all(|status| *status >= 400),
+        "{:?}",
+        statuses(&stranger)
+    );
+    assert_eq!(origin.get("/health").unwrap().status, 200);
 }
 
 fn ask(server: &Server, entry: &Entry) -> Response {
