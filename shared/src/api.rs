@@ -44,8 +44,8 @@ fn rendered_bytes(post: &Post<'_>) -> usize {
     post.body.len() + post.author.len() + 128
 }
 
-/// Posts are most of what is served, so they are written by hand: a feed costs 8,000 instructions
-/// this way, through serde 54,000 (callgrind).
+/// Posts are most of what is served, so they are written by hand: a post takes about 1,200
+/// instructions this way, through serde it took some 2,500 (callgrind).
 fn write_post(out: &mut Vec<u8>, post: &Post<'_>) {
     let mut digits = itoa::Buffer::new();
     out.extend_from_slice(b"{\"id\":");

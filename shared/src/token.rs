@@ -202,7 +202,7 @@ mod tests {
         Keys::new(b"a secret")
     }
 
-    fn raw_token(header: &str, claims: &str) -> String {
+    fn raw_token(header: &str, claims: impl AsRef<[u8]>) -> String {
         let signed = format!(
             "{}.{}",
             URL_SAFE_NO_PAD.encode(header),
@@ -368,17 +368,10 @@ mod tests {
             br#"{"sub":"7","username":"ada","exp":1800000060,"y":["\udc00"]}"#,
             br#"{"sub":"7","username":"ada","exp":1800000060} x"#,
         ] {
-            let signed = format!(
-                "{}.{}",
-                URL_SAFE_NO_PAD.encode(HEADER),
-                URL_SAFE_NO_PAD.encode(claims)
+            assert_eq!(
+                check(&raw_token(HEADER, claims)),
+                Err(ApiError::InvalidToken)
             );
-            let signature = mac_of(b"a secret")
-                .chain_update(&signed)
-                .finalize()
-                .into_bytes();
-            let token = format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature));
-            assert_eq!(check(&token), Err(ApiError::InvalidToken));
         }
     }
 
@@ -400,7 +393,7 @@ mod tests {
             r#""sub":1e999,"username":"ada""#,
             r#""sub":[[[]]],"username":"ada""#,
         ] {
-            let token = raw_token(HEADER, &format!(r#"{{{claims},"exp":1800000060}}"#));
+            let token = raw_token(HEADER, format!(r#"{{{claims},"exp":1800000060}}"#));
             assert_eq!(
                 check(&token),
                 Err(ApiError::InvalidTokenPayload),

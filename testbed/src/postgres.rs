@@ -31,6 +31,20 @@ pub struct Options {
     pub from: Option<PathBuf>,
 }
 
+impl Options {
+    /// What is measured: durable, and sized for a machine of 2 GB.
+    pub fn as_deployed() -> Options {
+        let settings = [("shared_buffers", "512MB"), ("max_wal_size", "1GB")];
+        Options {
+            fsync: true,
+            settings: settings
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .to_vec(),
+            from: None,
+        }
+    }
+}
+
 /// How to stop, from polite to brutal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {

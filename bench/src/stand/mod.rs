@@ -148,9 +148,11 @@ impl Stand {
             Store::Postgres => {
                 let datasets = &workshop.datasets;
                 let made = match topology.app {
-                    App::Origin { .. } => datasets.postgres(workshop.scale, as_deployed())?,
+                    App::Origin { .. } => {
+                        datasets.postgres(workshop.scale, postgres::Options::as_deployed())?
+                    }
                     App::Express { .. } | App::Plain => {
-                        peers::database(datasets, workshop.scale, as_deployed())?
+                        peers::database(datasets, workshop.scale, postgres::Options::as_deployed())?
                     }
                 };
                 let made = postgres.insert(made);
@@ -237,18 +239,6 @@ fn edge(post_ttl_ms: u64, origin_port: u16) -> Result<Workerd> {
 }
 
 const TOKENS: &str = "tokens.json";
-
-/// Durable, and sized for a machine of 2 GB.
-fn as_deployed() -> postgres::Options {
-    let settings = [("shared_buffers", "512MB"), ("max_wal_size", "1GB")];
-    postgres::Options {
-        fsync: true,
-        settings: settings
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .to_vec(),
-        from: None,
-    }
-}
 
 /// The pages of a file just copied are in memory on the copier's account. Without them the
 /// server reads the file itself, and the memory counts as its own.

@@ -139,7 +139,7 @@ impl Subject {
             }
             Kind::Postgres => {
                 let (binary, datasets) = programs.datasets()?;
-                let database = datasets.postgres(Scale::Full, as_deployed())?;
+                let database = datasets.postgres(Scale::Full, postgres::Options::as_deployed())?;
                 let config = OriginConfig::new(binary, &database.url());
                 let server = Origin::start(config)?.into_server();
                 Subject::on_full_dataset(kind, server, Some(database), None)
@@ -205,16 +205,4 @@ fn start_bare(programs: &Programs, sizes: &Sizes) -> Result<Server> {
         }
         Ok(bare)
     })
-}
-
-/// Durable, and sized for a machine of 2 GB.
-fn as_deployed() -> postgres::Options {
-    let settings = [("shared_buffers", "512MB"), ("max_wal_size", "1GB")];
-    postgres::Options {
-        fsync: true,
-        settings: settings
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .to_vec(),
-        from: None,
-    }
 }
