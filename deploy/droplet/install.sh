@@ -2,6 +2,8 @@
 # Makes a fresh Ubuntu 24.04 or Debian 12 into a Onebox server. Run it again whenever you like: it
 # changes what differs, says so, and leaves the rest alone.
 set -euo pipefail
+# The end of a pipe counts changes, too.
+shopt -s lastpipe
 
 usage() {
     cat <<'TEXT'
@@ -10,8 +12,9 @@ Usage: sudo ./install.sh [OPTIONS]
   --store postgres|sqlite   where posts are kept [postgres, or what is installed]
   --direct                  the origin itself on the port (the default of a first installation)
   --behind nginx            Nginx in front, with a feed cache of one second
-  --behind nginx-tls        the same for Cloudflare alone, with the certificates of /etc/onebox/tls
-  --behind tunnel           on 127.0.0.1:3000 alone, for a Cloudflare Tunnel
+  --behind nginx-tls        Nginx for Cloudflare alone, with the certificates of /etc/onebox/tls
+  --behind tunnel           on 127.0.0.1:3000 alone, and a tunnel from Cloudflare to there, with
+                            the credentials of /etc/onebox/tunnel (both: deploy/edge/README.md)
   --port PORT               the public port [80; 443 with nginx-tls]
   --data small|full         what a new database is filled with: 500 users and 5,000 posts, or
                             50,000 and 500,000 [small]
@@ -70,6 +73,23 @@ if ! [[ $port =~ ^[1-9][0-9]{0,4}$ && $port -le 65535 ]]; then
     fail "--port is a number up to 65535, not '$port'"
 fi
 
+# What the owner of the Cloudflare account brings along, asked for before anything is changed.
+case $front in
+    nginx-tls)
+        for file in origin.pem origin.key cloudflare-ca.pem; do
+            [ -s "/etc/onebox/tls/$file" ] || fail "/etc/onebox/tls/$file is missing: see deploy/edge/README.md"
+        done
+        ;;
+    tunnel)
+        command -v cloudflared >/dev/null \
+            || fail "cloudflared is missing: install Cloudflare's package of it, see https://pkg.cloudflare.com"
+        credentials=/etc/onebox/tunnel/credentials.json
+        [ -s "$credentials" ] || fail "$credentials is missing: see deploy/edge/README.md"
+        tunnel=$(grep -oE '"TunnelID" *: *"[0-9a-f-]+"' "$credentials" | cut -d'"' -f4 || true)
+        [ -n "$tunnel" ] || fail "$credentials has no TunnelID: see deploy/edge/README.md"
+        ;;
+esac
+
 changes=0
 changed() {
     changes=$((changes + 1))
@@ -106,11 +126,23 @@ was_touched() {
     return 1
 }
 
+# keep_secret FILE: for root's eyes alone, however it was copied here.
+keep_secret() {
+    [ "$(stat -c %a:%U "$1")" != 600:root ] || return 0
+    chown root:root "$1"
+    chmod 600 "$1"
+    changed "closed $1 to everyone but root"
+}
+
 enable_unit() {
     if ! systemctl is-enabled -q "$1" 2>/dev/null; then
         systemctl enable -q "$1"
         changed "enabled $1"
     fi
+}
+
+new_secret() {
+    od -An -vtx1 -N32 /dev/urandom | tr -d ' \n'
 }
 
 postgres() {
@@ -121,6 +153,8 @@ echo "packages"
 packages=()
 case $store in postgres) packages+=(postgresql) ;; sqlite) packages+=(sqlite3) ;; esac
 [[ $front != nginx* ]] || packages+=(nginx)
+# For deploy/edge/firewall.sh.
+[ "$front" != nginx-tls ] || packages+=(nftables)
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
@@ -182,7 +216,7 @@ if [ ! -e "$env" ]; then
 # The origin's settings; \`origin serve --help\` lists all. \`onebox restart\` brings a change into
 # force without dropping a request. Only root may read this file.
 DATABASE_URL=$url
-JWT_SECRET=$(od -An -vtx1 -N32 /dev/urandom | tr -d ' \n')
+JWT_SECRET=$(new_secret)
 # An update waits so long for connections to close behind an answer.
 DRAIN_MS=30000
 LOG_FORMAT=json
@@ -190,6 +224,19 @@ TEXT
 elif ! grep -qxF "DATABASE_URL=$url" "$env"; then
     sed "s|^DATABASE_URL=.*|DATABASE_URL=$url|" "$env" | put "$env" 600
 fi
+# Whoever finds a way to the origin that is not the edge's is sent away, from the first start on.
+case $front in
+    nginx-tls | tunnel)
+        if ! grep -qx 'REQUIRE_EDGE_KEY=1' "$env"; then
+            {
+                grep -v '^REQUIRE_EDGE_KEY=' "$env"
+                grep -q '^EDGE_KEY=.' "$env" || echo "EDGE_KEY=$(new_secret)"
+                echo REQUIRE_EDGE_KEY=1
+            } | put "$env" 600
+            changed "EDGE_KEY is required: give it to the edge, see deploy/edge/README.md"
+        fi
+        ;;
+esac
 
 echo "database"
 seed=(env -i JWT_SECRET=unused "$origin" seed --scale "$data" --to "$url")
@@ -233,7 +280,18 @@ sed "s|@LISTEN@|$listen|" "$here/systemd/onebox.socket" | put $units/onebox.sock
 for unit in onebox.service onebox@.service onebox-backup.service onebox-backup.timer; do
     put "$units/$unit" 644 <"$here/systemd/$unit"
 done
-for unit in onebox.service onebox@.service onebox-backup.service; do
+hardened=(onebox.service onebox@.service onebox-backup.service)
+if [ "$front" = tunnel ]; then
+    keep_secret "$credentials"
+    sed "s|@TUNNEL@|$tunnel|; s|@ORIGIN@|$listen|" "$here/cloudflared.yml" | put /etc/onebox/tunnel/config.yml 644
+    put $units/onebox-tunnel.service 644 <"$here/systemd/onebox-tunnel.service"
+    hardened+=(onebox-tunnel.service)
+elif [ -e $units/onebox-tunnel.service ]; then
+    systemctl disable -q --now onebox-tunnel
+    rm -r $units/onebox-tunnel.service $units/onebox-tunnel.service.d
+    changed "took the tunnel out of the way"
+fi
+for unit in "${hardened[@]}"; do
     put "$units/$unit.d/hardening.conf" 644 <"$here/systemd/hardening.conf"
 done
 if [ "$(systemctl --version | sed -n '1s/^systemd \([0-9]*\).*/\1/p')" -ge 254 ]; then
@@ -246,18 +304,17 @@ enable_unit onebox-backup.timer
 systemctl is-active -q onebox-backup.timer || systemctl start onebox-backup.timer
 
 if [[ $front == nginx* ]]; then
-    if [ "$front" = nginx-tls ]; then
-        for file in origin.pem origin.key cloudflare-ca.pem; do
-            [ -r "/etc/onebox/tls/$file" ] || fail "/etc/onebox/tls/$file is missing: see deploy/edge/README.md"
-        done
-    fi
+    [ "$front" != nginx-tls ] || keep_secret /etc/onebox/tls/origin.key
     [ -e /etc/nginx/conf.d/onebox.conf ] || first_nginx=1
     # Debian's own file comes back with uninstall.sh.
     [ -e /etc/nginx/nginx.conf.before-onebox ] || cp -a /etc/nginx/nginx.conf /etc/nginx/nginx.conf.before-onebox
     put /etc/nginx/nginx.conf 644 <"$here/nginx/nginx.conf"
     put /etc/nginx/onebox-server.conf 644 <"$here/nginx/onebox-server.conf"
-    case $front in nginx) kind=http ;; nginx-tls) kind=tls ;; esac
-    sed "s/^listen [0-9]* /listen $port /" "$here/nginx/listen-$kind.conf" | put /etc/nginx/onebox-listen.conf 644
+    case $front in nginx) clients=readers ;; nginx-tls) clients=cloudflare ;; esac
+    # Where the kernel has no IPv6, Nginx would not start with such an address.
+    if [ -e /proc/net/if_inet6 ]; then without=''; else without='/^listen \[::\]/d;'; fi
+    sed -E "$without s/^listen (\[::\]:)?[0-9]+ /listen \1$port /" "$here/nginx/onebox-$clients.conf" \
+        | put /etc/nginx/onebox-clients.conf 644
     put /etc/nginx/conf.d/onebox.conf 644 <"$here/nginx/onebox.conf"
     [ -d /var/cache/nginx ] || { mkdir /var/cache/nginx && changed "created /var/cache/nginx"; }
     nginx -t -q
@@ -294,12 +351,22 @@ if [[ $front == nginx* ]]; then
     elif ! systemctl is-active -q nginx; then
         systemctl start nginx
         changed "started Nginx"
-    elif was_touched "*/onebox-listen.conf"; then
+    elif was_touched "*/onebox-clients.conf"; then
         systemctl restart nginx
         changed "restarted Nginx"
     elif was_touched "/etc/nginx/*"; then
         systemctl reload nginx
         changed "reloaded Nginx"
+    fi
+fi
+
+if [ "$front" = tunnel ]; then
+    enable_unit onebox-tunnel.service
+    if ! systemctl is-active -q onebox-tunnel || was_touched "*/onebox-tunnel.service*" \
+        || was_touched "/etc/onebox/tunnel/*"; then
+        # Returns when Cloudflare has taken the call.
+        systemctl restart onebox-tunnel || fail "the tunnel does not come up: journalctl -u onebox-tunnel -n 20"
+        changed "started the tunnel"
     fi
 fi
 
@@ -309,5 +376,8 @@ if [ $changes -eq 0 ]; then
     echo "nothing changed"
 else
     echo "changed: $changes"
+fi
+if grep -qx 'REQUIRE_EDGE_KEY=1' "$env"; then
+    echo "it serves nobody without EDGE_KEY, /health excepted (REQUIRE_EDGE_KEY in $env)"
 fi
 echo "Onebox serves on port $port from $store; \`onebox status\` shows how it is"

@@ -34,22 +34,25 @@ fi
 
 echo "services"
 units=/etc/systemd/system
-systemctl disable -q --now onebox-backup.timer onebox.service onebox.socket 2>/dev/null || true
+for unit in onebox-backup.timer onebox-tunnel.service onebox.service onebox.socket onebox-firewall.service; do
+    systemctl disable -q --now "$unit" 2>/dev/null || true
+done
 for slot in 1 2; do
     systemctl disable -q "onebox@$slot" 2>/dev/null || true
     # Stopping onebox stopped it; it may take a while over its last connections.
     systemctl stop "onebox@$slot" 2>/dev/null || true
 done
 rm -rf $units/onebox.socket $units/onebox.service $units/onebox@.service \
-    $units/onebox-backup.service $units/onebox-backup.timer \
-    $units/onebox.service.d $units/onebox@.service.d $units/onebox-backup.service.d
+    $units/onebox-backup.service $units/onebox-backup.timer $units/onebox-tunnel.service \
+    $units/onebox-firewall.service \
+    $units/onebox.service.d $units/onebox@.service.d $units/onebox-backup.service.d $units/onebox-tunnel.service.d
 systemctl daemon-reload
 systemctl reset-failed 'onebox*' 2>/dev/null || true
 
 if [ -e /etc/nginx/nginx.conf.before-onebox ]; then
     echo "Nginx"
     mv /etc/nginx/nginx.conf.before-onebox /etc/nginx/nginx.conf
-    rm -f /etc/nginx/conf.d/onebox.conf /etc/nginx/onebox-server.conf /etc/nginx/onebox-listen.conf
+    rm -f /etc/nginx/conf.d/onebox.conf /etc/nginx/onebox-server.conf /etc/nginx/onebox-clients.conf
     rm -rf /var/cache/nginx/onebox
     systemctl try-restart nginx
 fi
@@ -85,4 +88,4 @@ else
     echo "kept: /etc/onebox, /var/lib/onebox, /var/lib/onebox-backups and the user that owns them"
     [ "$store" != postgres ] || echo "kept: PostgreSQL's database onebox"
 fi
-echo "Onebox is gone. Packages stay: apt-get purge postgresql sqlite3 nginx, if nothing else uses them"
+echo "Onebox is gone. Packages stay: apt-get purge postgresql sqlite3 nginx cloudflared, if nothing else uses them"

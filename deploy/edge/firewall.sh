@@ -33,6 +33,8 @@ done
 
 if [ -n "$ranges" ]; then
     list=$(cat "$ranges")
+elif ! command -v curl >/dev/null; then
+    fail "curl is missing: apt-get install curl"
 else
     list=$(for family in ips-v4 ips-v6; do
         curl -sf --max-time 20 "https://www.cloudflare.com/$family" && echo
@@ -45,18 +47,20 @@ if [ -z "$v4" ] || [ -z "$v6" ]; then
     fail "the ranges hold no IPv4 or no IPv6 address; the present rules stay as they are"
 fi
 
-# One transaction: the old rules hold until the new ones do.
+# One transaction. Deleting what is not there would fail, so it is made first.
 rules="table inet onebox
 delete table inet onebox
 table inet onebox {
     set cloudflare4 {
         type ipv4_addr
         flags interval
+        auto-merge
         elements = { $v4 }
     }
     set cloudflare6 {
         type ipv6_addr
         flags interval
+        auto-merge
         elements = { $v6 }
     }
     chain input {
@@ -72,12 +76,37 @@ if [ -n "$print" ]; then
     exit
 fi
 [ "$(id -u)" -eq 0 ] || fail "run it as root: sudo $0"
-command -v nft >/dev/null || fail "nft is missing: apt-get install nftables"
-nft -f - <<<"$rules"
-# Read again at boot by nftables.service.
-mkdir -p /etc/nftables.d
-echo "$rules" >/etc/nftables.d/onebox.nft
-grep -qsF '/etc/nftables.d/*.nft' /etc/nftables.conf \
-    || echo 'include "/etc/nftables.d/*.nft"' >>/etc/nftables.conf
-systemctl enable -q nftables
+nft=$(command -v nft) || fail "nft is missing: apt-get install nftables"
+file=/opt/onebox/firewall.nft
+if systemctl is-active -q onebox-firewall && [ "$(cat "$file")" = "$rules" ]; then
+    echo "nothing changed: port $port admits Cloudflare's ranges, and nobody else"
+    exit
+fi
+# Beside them first: what cannot be loaded must not be what is loaded at boot.
+mkdir -p "$(dirname "$file")"
+echo "$rules" >"$file.new"
+"$nft" --check -f "$file.new" || fail "these rules cannot be set; the present rules stay as they are"
+mv "$file.new" "$file"
+cat >/etc/systemd/system/onebox-firewall.service <<TEXT
+[Unit]
+Description=Onebox: its TLS port admits Cloudflare alone
+# nftables.service empties all tables as it starts.
+After=nftables.service
+Before=network-pre.target
+Wants=network-pre.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=$nft -f $file
+ExecReload=$nft -f $file
+ExecStop=$nft delete table inet onebox
+
+[Install]
+WantedBy=multi-user.target
+TEXT
+systemctl daemon-reload
+systemctl enable -q onebox-firewall
+# A reload, where there are rules: the old ones hold until the new ones do.
+systemctl reload-or-restart onebox-firewall
 echo "port $port admits $(($(tr -cd , <<<"$v4,$v6" | wc -c) + 1)) ranges of Cloudflare's, and nobody else"

@@ -22,7 +22,11 @@ pub struct Machine {
 const BASE: &str = "systemd,systemd-sysv,dbus,ca-certificates,iproute2,procps,curl";
 
 /// At hand as files, since the machine has no network: what install.sh installs.
-const AT_HAND: &str = "postgresql nginx sqlite3";
+const AT_HAND: &str = "postgresql nginx nftables sqlite3";
+
+/// Names another release than this machine's, and where it is to be had if not at the same place:
+/// `CODENAME [URL]`. One that is as new as this one, or programs built here do not run there.
+const RELEASE_VARIABLE: &str = "TESTBED_MACHINE";
 
 impl Machine {
     /// `None`: it cannot be had here, and the reason was printed.
@@ -132,7 +136,7 @@ fn enter(init: u32, script: &str) -> Command {
             "/",
         ])
         .args([
-            "PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME=/root",
         ])
         .args(["bash", "-c", script])
@@ -152,7 +156,7 @@ pub fn cannot_be_had() -> Option<String> {
             return Some(format!("{program} is not installed"));
         }
     }
-    if system_name().is_none() {
+    if Release::wanted().is_none() {
         return Some("no machine can be made of this system: it is no Debian or Ubuntu".to_owned());
     }
     // A container that is not allowed to make namespaces cannot hold a machine.
@@ -175,24 +179,41 @@ pub fn path_with_sbin() -> String {
     format!("{path}:/usr/sbin:/sbin")
 }
 
-/// Id and code name of this system.
-fn system_name() -> Option<(String, String)> {
-    let release = fs::read_to_string("/etc/os-release").ok()?;
-    let field = |name: &str| {
-        let value = release.lines().find_map(|line| line.strip_prefix(name))?;
-        Some(value.trim_matches('"').to_owned())
-    };
-    let id = field("ID=").filter(|id| id == "debian" || id == "ubuntu")?;
-    Some((id, field("VERSION_CODENAME=")?))
+/// What a machine is made of: this machine's release of Debian or Ubuntu, unless another is named.
+struct Release {
+    codename: String,
+    site: Option<String>,
 }
 
-/// The same release as this machine's, so that programs built here run there.
+impl Release {
+    fn wanted() -> Option<Release> {
+        if let Ok(named) = std::env::var(RELEASE_VARIABLE) {
+            let (codename, site) = match named.split_once(' ') {
+                Some((codename, site)) => (codename.to_owned(), Some(site.to_owned())),
+                None => (named, package_site()),
+            };
+            return Some(Release { codename, site });
+        }
+        let release = fs::read_to_string("/etc/os-release").ok()?;
+        let field = |name: &str| {
+            let value = release.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(value.trim_matches('"').to_owned())
+        };
+        field("ID=").filter(|id| id == "debian" || id == "ubuntu")?;
+        Some(Release {
+            codename: field("VERSION_CODENAME=")?,
+            site: package_site(),
+        })
+    }
+}
+
 fn system() -> Result<cache::Kept> {
-    let (id, codename) = system_name().ok_or_else(|| Error::new("this is no Debian or Ubuntu"))?;
+    let Release { codename, site } =
+        Release::wanted().ok_or_else(|| Error::new("this is no Debian or Ubuntu"))?;
     let mut key = DefaultHasher::new();
     (BASE, AT_HAND).hash(&mut key);
     let key = key.finish();
-    cache::folder(&format!("machine-{id}-{codename}"), key, |folder| {
+    cache::folder(&format!("machine-{codename}"), key, |folder| {
         let root = folder.join("root");
         let mut debootstrap = Command::new("debootstrap");
         debootstrap
@@ -200,7 +221,7 @@ fn system() -> Result<cache::Kept> {
             .arg(&root)
             .env("PATH", path_with_sbin());
         // Where this machine's own packages come from, and debootstrap's own choice elsewhere.
-        if let Some(site) = package_site() {
+        if let Some(site) = &site {
             debootstrap.arg(site);
         }
         process::run(debootstrap)?;

@@ -32,4 +32,6 @@ mkdir -p mnt
 pivot_root . mnt
 cd /
 umount -l mnt
+# As on a machine that the kernel boots: what systemd mounts for a service, the service sees.
+mount --make-rshared /
 exec env -i container=machine PATH=/usr/sbin:/usr/bin:/sbin:/bin /sbin/init --show-status=0

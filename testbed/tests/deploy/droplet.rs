@@ -1,29 +1,8 @@
 //! The box alone: installed, used and left by its own scripts on a fresh machine.
 
-use testbed::origin;
-
-use crate::stage::deploy;
 use testbed::machine::Machine;
 
-const INSTALL: &str = "/root/onebox/deploy/droplet/install.sh";
-const UNINSTALL: &str = "/root/onebox/deploy/droplet/uninstall.sh";
-
-fn machine() -> Option<Machine> {
-    let machine = Machine::boot()?;
-    machine.put(&origin::binary("dev").unwrap(), "/root/origin");
-    machine.put(&deploy(""), "/root/onebox/deploy");
-    Some(machine)
-}
-
-/// All that a second run must leave as it is.
-fn state(machine: &Machine) -> String {
-    machine.run(
-        "find /etc /opt/onebox /usr/local /var/lib/onebox -xdev -type f,l -printf '%p %m %u:%g %T@ %l\\n' \
-             | grep -v -e feed.db -e /etc/mtab | sort
-         systemctl list-unit-files --no-legend | sort
-         systemctl show -P MainPID onebox@1 onebox@2 nginx postgresql@*",
-    )
-}
+use crate::stage::{INSTALL, UNINSTALL, installs_twice, machine};
 
 fn like(machine: &Machine, post: u32) -> String {
     machine.run(&format!(
@@ -33,20 +12,9 @@ fn like(machine: &Machine, post: u32) -> String {
     ))
 }
 
-fn installs_twice(machine: &Machine, options: &str) {
-    let first = machine.run(&format!("{INSTALL} --binary /root/origin {options}"));
-    assert!(first.contains("changed: "), "{first}");
-    assert!(
-        machine
-            .run("curl -s localhost/health")
-            .contains(r#""db":"ok""#)
-    );
-    let before = state(machine);
-    for again in ["", "--binary /root/origin"] {
-        let second = machine.run(&format!("{INSTALL} {again}"));
-        assert!(second.contains("nothing changed"), "{second}");
-        assert_eq!(state(machine), before);
-    }
+fn is_well(machine: &Machine) {
+    let health = machine.run("curl -s localhost/health");
+    assert!(health.contains(r#""db":"ok""#), "{health}");
 }
 
 fn backs_up_and_restores(machine: &Machine) {
@@ -87,6 +55,7 @@ fn uninstalls(machine: &Machine) {
 fn on_sqlite_install_backup_restore_uninstall() {
     let Some(machine) = machine() else { return };
     installs_twice(&machine, "--store sqlite");
+    is_well(&machine);
 
     // An instance that is there: the template alone has no program.
     let said =
@@ -115,6 +84,7 @@ fn on_sqlite_install_backup_restore_uninstall() {
 fn on_postgresql_install_backup_restore_uninstall() {
     let Some(machine) = machine() else { return };
     installs_twice(&machine, "--store postgres");
+    is_well(&machine);
     let psql = "runuser -u postgres -- psql -X -t -A";
     assert_eq!(
         machine.run(&format!("{psql} -c 'SHOW shared_buffers'")),
@@ -136,6 +106,7 @@ fn on_postgresql_install_backup_restore_uninstall() {
 fn behind_nginx_and_back() {
     let Some(machine) = machine() else { return };
     installs_twice(&machine, "--store sqlite --behind nginx");
+    is_well(&machine);
     machine.run("nginx -t -q && curl -sf localhost/feed");
     let said = machine.run("curl -s -i localhost/posts/1");
     assert!(said.contains("Server: nginx"), "{said}");

@@ -4,6 +4,7 @@ mod load;
 mod stage;
 
 mod challenge;
+mod closed;
 mod droplet;
 mod hand_over;
 mod monitoring;

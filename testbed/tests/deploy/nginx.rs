@@ -21,12 +21,24 @@ struct Stage {
 
 /// The droplet's files, with nothing changed but where they listen, ask and write.
 fn stage() -> Option<Stage> {
-    stage_with("listen-http.conf", |text, port| {
-        text.replace("listen 80 ", &format!("listen 127.0.0.1:{port} "))
+    stage_with("onebox-readers.conf", |text, port| {
+        listening(text, 80, port)
     })
 }
 
-fn stage_with(listen: &str, adapt_listen: impl Fn(&str, u16) -> String) -> Option<Stage> {
+/// The same lines, listening here alone.
+fn listening(text: &str, port: u16, instead: u16) -> String {
+    text.replace(
+        &format!("listen {port} "),
+        &format!("listen 127.0.0.1:{instead} "),
+    )
+    .replace(
+        &format!("listen [::]:{port} "),
+        &format!("listen [::1]:{instead} "),
+    )
+}
+
+fn stage_with(clients: &str, adapt_clients: impl Fn(&str, u16) -> String) -> Option<Stage> {
     if !has("nginx") {
         return None;
     }
@@ -71,8 +83,8 @@ fn stage_with(listen: &str, adapt_listen: impl Fn(&str, u16) -> String) -> Optio
             ],
         );
         adapt("onebox-server.conf", &[]);
-        let text = fs::read_to_string(deploy("droplet/nginx").join(listen)).unwrap();
-        fs::write(dir.join("onebox-listen.conf"), adapt_listen(&text, port)).unwrap();
+        let text = fs::read_to_string(deploy("droplet/nginx").join(clients)).unwrap();
+        fs::write(dir.join("onebox-clients.conf"), adapt_clients(&text, port)).unwrap();
         let nginx = |options: &[&str]| {
             let mut command = Command::new("nginx");
             command.env("PATH", path_with_sbin());
@@ -299,10 +311,8 @@ fn with_tls_only_who_has_the_right_certificate_gets_in() {
         nginx,
         origin,
         _dir,
-    }) = stage_with("listen-tls.conf", |text, port| {
-        let tls = text
-            .replace("listen 443 ", &format!("listen 127.0.0.1:{tls_port} "))
-            .replace("/etc/onebox/tls", &folder);
+    }) = stage_with("onebox-cloudflare.conf", |text, port| {
+        let tls = listening(text, 443, tls_port).replace("/etc/onebox/tls", &folder);
         // Where this test asks whether it is up.
         format!("{tls}\nlisten 127.0.0.1:{port};\n")
     })

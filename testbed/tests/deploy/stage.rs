@@ -4,7 +4,41 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use testbed::cache::workspace;
-use testbed::machine::path_with_sbin;
+use testbed::machine::{Machine, path_with_sbin};
+use testbed::origin;
+
+pub const INSTALL: &str = "/root/onebox/deploy/droplet/install.sh";
+pub const UNINSTALL: &str = "/root/onebox/deploy/droplet/uninstall.sh";
+
+/// A fresh one, with `deploy/` and the origin's program in /root.
+pub fn machine() -> Option<Machine> {
+    let machine = Machine::boot()?;
+    machine.put(&origin::binary("dev").unwrap(), "/root/origin");
+    machine.put(&deploy(""), "/root/onebox/deploy");
+    Some(machine)
+}
+
+/// All that a second run must leave as it is.
+pub fn state(machine: &Machine) -> String {
+    machine.run(
+        "find /etc /opt/onebox /usr/local /var/lib/onebox -xdev -type f,l -printf '%p %m %u:%g %T@ %l\\n' \
+             | grep -v -e feed.db -e /etc/mtab | sort
+         systemctl list-unit-files --no-legend | sort
+         systemctl show -P MainPID onebox@1 onebox@2 onebox-tunnel nginx postgresql@*",
+    )
+}
+
+/// Installs, and then twice more, which must change nothing.
+pub fn installs_twice(machine: &Machine, options: &str) {
+    let first = machine.run(&format!("{INSTALL} --binary /root/origin {options}"));
+    assert!(first.contains("changed: "), "{first}");
+    let before = state(machine);
+    for again in ["", "--binary /root/origin"] {
+        let second = machine.run(&format!("{INSTALL} {again}"));
+        assert!(second.contains("nothing changed"), "{second}");
+        assert_eq!(state(machine), before);
+    }
+}
 
 pub fn deploy(path: impl AsRef<Path>) -> PathBuf {
     workspace().join("deploy").join(path)
