@@ -106,9 +106,14 @@ impl Machine {
         cache::copy(from, &to).unwrap();
     }
 
+    /// Its network, as a file that `nsenter` takes.
+    pub fn network(&self) -> PathBuf {
+        format!("/proc/{}/ns/net", self.init).into()
+    }
+
     /// Runs `work` on a thread in the machine's network; threads that it starts are there too.
     pub fn in_network<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let network = File::open(format!("/proc/{}/ns/net", self.init)).unwrap();
+        let network = File::open(self.network()).unwrap();
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))

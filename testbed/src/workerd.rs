@@ -25,6 +25,7 @@ fn compatibility_date() -> Result<String> {
 pub struct WorkerConfig {
     modules: PathBuf,
     vars: Vec<(String, String)>,
+    network: Option<PathBuf>,
 }
 
 impl WorkerConfig {
@@ -33,6 +34,7 @@ impl WorkerConfig {
         WorkerConfig {
             modules: modules.as_ref().to_owned(),
             vars: Vec::new(),
+            network: None,
         }
     }
 
@@ -46,6 +48,12 @@ impl WorkerConfig {
     pub fn var(mut self, name: &str, value: impl ToString) -> Self {
         self.vars.retain(|(set, _)| set != name);
         self.vars.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Runs it in a network namespace, where whoever starts it must be as well.
+    pub fn network(mut self, file: impl AsRef<Path>) -> Self {
+        self.network = Some(file.as_ref().to_owned());
         self
     }
 
@@ -103,7 +111,15 @@ impl Workerd {
             let path = folder.path().join(format!("{port}.capnp"));
             fs::write(&path, config.capnp(port)?)
                 .context(|| format!("cannot write {}", path.display()))?;
-            let mut command = Command::new(&program);
+            let mut command = match &config.network {
+                None => Command::new(&program),
+                Some(network) => {
+                    let mut nsenter = Command::new("/usr/bin/nsenter");
+                    nsenter.arg(format!("--net={}", network.display()));
+                    nsenter.arg(&program);
+                    nsenter
+                }
+            };
             command.arg("serve").arg(&path).env_clear();
             Ok(command)
         })?;
