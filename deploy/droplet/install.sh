@@ -90,6 +90,14 @@ case $front in
         ;;
 esac
 
+# Without a program, and with none installed yet, the checkout's owner builds it.
+repository=$(cd "$here/../.." && pwd) builder=''
+if [ -z "$binary" ] && [ ! -e /opt/onebox/active ]; then
+    builder=$(stat -c %U "$repository")
+    runuser -u "$builder" -- bash -lc 'command -v cargo' >/dev/null \
+        || fail "$builder has no cargo: install Rust (https://rustup.rs), or build elsewhere and pass --binary FILE"
+fi
+
 changes=0
 changed() {
     changes=$((changes + 1))
@@ -153,8 +161,12 @@ echo "packages"
 packages=()
 case $store in postgres) packages+=(postgresql) ;; sqlite) packages+=(sqlite3) ;; esac
 [[ $front != nginx* ]] || packages+=(nginx)
+# PostgreSQL and Nginx write logs of their own, where all else goes to the journal.
+[ "${packages[*]}" = sqlite3 ] || packages+=(logrotate)
 # For deploy/edge/firewall.sh.
 [ "$front" != nginx-tls ] || packages+=(nftables)
+# SQLite is linked into the origin, and C.
+[ -z "$builder" ] || packages+=(gcc libc6-dev)
 missing=()
 for package in "${packages[@]}"; do
     dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
@@ -182,14 +194,11 @@ put /opt/onebox/bin/onebox-backup 755 <"$here/onebox-backup"
 put /usr/local/sbin/onebox 755 <"$here/onebox"
 
 echo "origin"
-if [ -z "$binary" ] && [ ! -e /opt/onebox/active ]; then
-    repository=$(cd "$here/../.." && pwd)
-    builder=$(stat -c %U "$repository")
+if [ -n "$builder" ]; then
     echo "  building it as $builder: this takes minutes on one core"
-    runuser -u "$builder" -- bash -lc 'command -v cargo >/dev/null' \
-        || fail "$builder has no cargo: install Rust (https://rustup.rs), or build elsewhere and pass --binary FILE"
     # shellcheck disable=SC2016 # its own shell expands it
-    runuser -u "$builder" -- bash -lc 'cd "$1" && cargo build --release --locked --package origin' _ "$repository"
+    runuser -u "$builder" -- bash -lc 'cd "$1" && cargo build --release --locked --package origin' _ "$repository" \
+        || fail "the origin could not be built, see above"
     binary=$repository/target/release/origin
 fi
 # The program that makes the database: the new one, or the one that runs. In its place already,

@@ -22,7 +22,7 @@ pub struct Machine {
 const BASE: &str = "systemd,systemd-sysv,dbus,ca-certificates,iproute2,procps,curl";
 
 /// At hand as files, since the machine has no network: what install.sh installs.
-const AT_HAND: &str = "postgresql nginx nftables sqlite3";
+const AT_HAND: &str = "postgresql nginx nftables sqlite3 logrotate";
 
 /// Names another release than this machine's, and where it is to be had if not at the same place:
 /// `CODENAME [URL]`. One that is as new as this one, or programs built here do not run there.

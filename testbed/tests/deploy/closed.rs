@@ -2,7 +2,7 @@
 
 use testbed::machine::Machine;
 
-use crate::stage::{INSTALL, UNINSTALL, installs_twice, machine};
+use crate::stage::{INSTALL, UNINSTALL, fails_with, installs_twice, machine};
 
 /// Certificates such as Cloudflare gives: one for the origin, an authority for the edge's own, one of
 /// the edge, and a stranger's.
@@ -37,12 +37,6 @@ fn edge_key(machine: &Machine) -> String {
 fn status(machine: &Machine, curl: &str) -> String {
     let command = format!("curl -s -m 2 -o /dev/null -w '%{{http_code}}' {curl}");
     machine.attempt(&command).1
-}
-
-fn fails_with(machine: &Machine, command: &str, what: &str) {
-    let (succeeded, said) = machine.attempt(command);
-    assert!(!succeeded && said.contains(what), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use testbed::machine::Machine;
 
-use crate::stage::{INSTALL, UNINSTALL, installs_twice, machine};
+use crate::stage::{INSTALL, UNINSTALL, fails_with, installs_twice, machine};
 
 fn like(machine: &Machine, post: u32) -> String {
     machine.run(&format!(
@@ -105,11 +105,15 @@ fn on_postgresql_install_backup_restore_uninstall() {
 #[test]
 fn behind_nginx_and_back() {
     let Some(machine) = machine() else { return };
+    fails_with(&machine, INSTALL, "root has no cargo: install Rust");
     installs_twice(&machine, "--store sqlite --behind nginx");
     is_well(&machine);
     machine.run("nginx -t -q && curl -sf localhost/feed");
     let said = machine.run("curl -s -i localhost/posts/1");
     assert!(said.contains("Server: nginx"), "{said}");
+
+    let rotated = machine.run("logrotate --debug /etc/logrotate.conf 2>&1");
+    assert!(rotated.contains("/var/log/nginx/error.log"), "{rotated}");
 
     // The feed outlives the origin; the rest says what is wrong, in the API's words.
     machine.run("onebox stop");

@@ -5,6 +5,7 @@ mod stage;
 
 mod challenge;
 mod closed;
+mod container;
 mod droplet;
 mod hand_over;
 mod monitoring;

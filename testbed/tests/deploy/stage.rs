@@ -28,6 +28,13 @@ pub fn state(machine: &Machine) -> String {
     )
 }
 
+/// In one line that says what is the matter.
+pub fn fails_with(machine: &Machine, command: &str, what: &str) {
+    let (succeeded, said) = machine.attempt(command);
+    assert!(!succeeded && said.contains(what), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
 /// Installs, and then twice more, which must change nothing.
 pub fn installs_twice(machine: &Machine, options: &str) {
     let first = machine.run(&format!("{INSTALL} --binary /root/origin {options}"));
