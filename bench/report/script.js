@@ -46,8 +46,10 @@ function oneForEach(list) {
   return [...chosen.values()];
 }
 
-const roleNames = unique(levels.flatMap((level) => Object.keys(level.cores))).sort();
-const roleColor = (name) => color(`--c${roleNames.indexOf(name) % 10}`);
+// The box's roles come first: they meet in one chart and must not share a colour.
+const boxRoles = unique(levels.flatMap((level) => Object.keys(level.box_roles))).sort();
+const roleNames = unique([...boxRoles, ...levels.flatMap((level) => Object.keys(level.cores)).sort()]);
+const roleColor = (name) => color(`--c${roleNames.indexOf(name) % 14}`);
 
 /* ---- charts ---- */
 
@@ -119,27 +121,46 @@ function latencySeries() {
 /* ---- sections ---- */
 
 let topology = topologies.find((name) => closed.some((level) => level.topology === name)) || topologies[0];
+// Whether the first chart shows all of them.
+let isComparing = topologies.length > 1;
 let shown = [];
 let current = 0;
 
+const largestBy = (list, of) => list.reduce((a, b) => (a && of(a) >= of(b) ? a : b), null);
+const whatRanOut = (level) => {
+  const words = [];
+  if (level.cpu_share_percent > 95) words.push(`CPU (${whole(level.cpu_share_percent)}% of the share)`);
+  if (level.memory_share_percent > 95) words.push(`memory (${whole(level.memory_share_percent)}%)`);
+  if (level.generator_percent > 70) words.push('the generator');
+  return words.join(', ');
+};
+
 function drawSummary() {
-  const cards = [];
-  const scored = data.runs.flatMap((run) => Object.entries(run.scores).map(([name, score]) => ({ name, ...score, limits: run.limits })));
-  for (const score of scored) {
-    const failed = score.failed === null ? 'the most that was tried' : `${whole(score.failed)} failed`;
-    cards.push([whole(score.passed), `${score.unit} passed on ${score.name}; ${failed}`]);
-  }
-  for (const name of topologies) {
-    const measured = levels.filter((level) => level.topology === name && level.passed && level.cpu_us > 0);
-    if (measured.length === 0) continue;
-    const best = measured.reduce((a, b) => (b.requests_per_s > a.requests_per_s ? b : a));
-    cards.push([`${fixed(best.cpu_us)} µs`, `CPU by request on ${name} at ${best.name}; a whole core would carry ${whole(best.users_per_core)} users at that cost (a model)`]);
-  }
+  const scored = data.runs.flatMap((run) => Object.entries(run.scores).map(([name, score]) => ({ name, ...score })));
+  const cards = scored.map((score) => [whole(score.passed), `${score.unit} held by ${score.name}; ${score.failed === null ? 'no more were tried' : `${whole(score.failed)} failed`}`]);
   show('summary', ...cards.map(([figure, words]) => element('div', { class: 'card' }, element('b', {}, figure), element('span', {}, words))));
-  const run = data.runs[0];
-  byId('lead').textContent = run
-    ? `${levels.length} runs on ${topologies.length === 1 ? topologies[0] : `${topologies.length} topologies`}, ${run.started_at.slice(0, 10)}, ${run.machine.cpu}, revision ${run.machine.revision || 'unknown'}.`
-    : 'No runs.';
+  byId('summary').hidden = cards.length === 0;
+  const rows = topologies.map((name) => {
+    const of = closed.filter((level) => level.topology === name);
+    // A search's score is confirmed by its longest run, and so goes before a single look.
+    const score = scored.find((candidate) => candidate.name === name && candidate.unit === 'users');
+    const passed = of.filter((level) => level.passed);
+    const held = score ? score.passed : passed.length > 0 ? Math.max(...passed.map((level) => level.level)) : 0;
+    const failed = of.filter((level) => !level.passed && level.level > held).sort(byLevel)[0];
+    return { name, held, failed, best: largestBy(passed.filter((level) => level.cpu_us > 0), (level) => level.requests_per_s) };
+  }).filter((row) => row.held > 0 || row.failed);
+  show('answer', table([
+    { name: 'Topology', of: (row) => row.name },
+    { name: 'Held, users', of: (row) => (row.held > 0 ? `${whole(row.held)}${row.failed ? '' : ' or more'}` : 'none that was tried') },
+    { name: 'Failed at', of: (row) => (row.failed ? whole(row.failed.level) : '–') },
+    { name: 'CPU by request, µs', of: (row) => (row.best ? fixed(row.best.cpu_us) : '–') },
+    { name: 'Users by full core (model)', of: (row) => (row.best ? whole(row.best.users_per_core) : '–') },
+    { name: 'How it failed, and what had run out', text: true, of: (row) => (row.failed ? [row.failed.faults.join('; '), whatRanOut(row.failed)].filter(Boolean).join(' — ') : '') },
+  ], rows));
+  byId('answer-section').hidden = rows.length === 0;
+  const [run] = data.runs;
+  const limits = run.limits ? `a box of ${run.limits.cpu_percent}% of a core and ${whole(run.limits.memory_bytes / 2 ** 20)} MiB` : 'a box of one core';
+  byId('lead').textContent = `${levels.length} runs on ${topologies.length === 1 ? topologies[0] : `${topologies.length} topologies`}, ${limits}; ${run.started_at.slice(0, 10)}, ${run.machine.cpu}, revision ${run.machine.revision || 'unknown'}.`;
 }
 
 const runColumns = [
@@ -158,37 +179,64 @@ const runColumns = [
   { name: 'Verdict', text: true, of: (level) => (level.passed ? 'passed' : level.faults.join('; ')) },
 ];
 
+function tab(name, isPressed, choose) {
+  const button = element('button', { type: 'button', 'aria-pressed': String(isPressed) }, name);
+  button.addEventListener('click', choose);
+  return button;
+}
+
+// Of one topology every percentile, of all of them the p95: one line each.
+function latencyLines(unit) {
+  if (!isComparing) {
+    const points = oneForEach(levels.filter((level) => level.topology === topology && level.unit === unit));
+    return latencySeries().map((series, at) => ({ series, points, of: ['p50_ms', 'p95_ms', 'p99_ms'][at], failed: at === 1 }));
+  }
+  const value = (_, number) => (number == null ? '–' : ms(number));
+  return topologies.map((name, at) => ({
+    series: line(name, color(`--c${at % 10}`), { value }),
+    points: oneForEach(levels.filter((level) => level.topology === name && level.unit === unit && level.run.command !== 'save')),
+    of: 'p95_ms',
+    failed: true,
+  })).filter((each) => each.points.length > 0);
+}
+
 function drawLatency() {
   byId('failure-mark').textContent = `${marks.failure_percent}%`;
-  show('topologies', ...topologies.map((name) => {
-    const button = element('button', { type: 'button', 'aria-pressed': String(name === topology) }, name);
-    button.addEventListener('click', () => { topology = name; current = 0; drawAll(); });
-    return button;
-  }));
-  const all = levels.filter((level) => level.topology === topology && level.unit !== 'connections');
-  const unit = all.some((level) => level.unit === 'users') ? 'users' : 'requests/s';
-  const points = oneForEach(all.filter((level) => level.unit === unit));
-  const x = points.map((point) => point.level);
-  const column = (name) => points.map((point) => (point[name] > 0 ? point[name] : null));
+  const tabs = topologies.map((name) => tab(name, !isComparing && name === topology, () => { isComparing = false; topology = name; current = 0; drawAll(); }));
+  if (topologies.length > 1) tabs.unshift(tab('all, p95', isComparing, () => { isComparing = true; drawAll(); }));
+  show('topologies', ...tabs);
+  const shownHere = levels.filter((level) => (isComparing || level.topology === topology) && level.unit !== 'connections');
+  const unit = shownHere.some((level) => level.unit === 'users') ? 'users' : 'requests/s';
+  const lines = latencyLines(unit);
+  const x = unique(lines.flatMap((each) => each.points.map((point) => point.level))).sort((a, b) => a - b);
+  const column = ({ points, of }, isZeroShown) => x.map((at) => {
+    const point = points.find((candidate) => candidate.level === at);
+    return point && (isZeroShown || point[of] > 0) ? point[of] : null;
+  });
   const edge = x.length === 1 ? [x[0] * 0.5, x[0] * 1.5] : [Math.min(...x), Math.max(...x)];
+  // Levels that double want a scale that does: the small ones would lie on one another.
+  const isWide = edge[1] > edge[0] * 8;
   const span = (edge[1] - edge[0]) * 0.03;
-  const scaleX = { time: false, range: () => [edge[0] - span, edge[1] + span] };
-  const ticks = { values: (_, values) => values.map(whole) };
-  byId('latency-chart').hidden = byId('failure-chart').hidden = points.length === 0;
-  if (points.length > 0) {
+  const scaleX = { time: false, distr: isWide ? 3 : 1, log: 2, range: () => (isWide ? [edge[0] / 1.1, edge[1] * 1.1] : [edge[0] - span, edge[1] + span]) };
+  const ticks = isWide ? { splits: () => x.filter((at, index) => index === 0 || at >= x[index - 1] * 1.4), values: (_, values) => values.map(whole) } : { values: (_, values) => values.map(whole) };
+  byId('latency-chart').hidden = byId('failure-chart').hidden = x.length === 0;
+  if (x.length > 0) {
+    const level = { label: unit, value: (_, value) => (value == null ? '–' : whole(value)) };
     draw('latency-chart', {
       scales: { x: scaleX, y: { distr: 3, range: latencyRange } },
-      axes: [axis(unit, ticks), axis('ms', { size: 60, values: logTicks })],
-      series: [{ label: unit, value: (_, value) => (value == null ? '–' : whole(value)) }, ...latencySeries()],
-      plugins: [markLines(latencyMarks())],
-    }, [x, column('p50_ms'), column('p95_ms'), column('p99_ms')]);
+      axes: [axis(unit, ticks), axis(isComparing ? 'p95, ms' : 'ms', { size: 60, values: logTicks })],
+      series: [level, ...lines.map((each) => each.series)],
+      plugins: [markLines(isComparing ? latencyMarks().slice(0, 1) : latencyMarks())],
+    }, [x, ...lines.map((each) => column(each))]);
+    const failing = lines.filter((each) => each.failed).map((each) => ({ ...each, of: 'failed_percent' }));
+    const value = (_, number) => (number == null ? '–' : fixed(number, 2));
     draw('failure-chart', {
       height: 170,
       scales: { x: scaleX, y: { range: (_, low, high) => [0, Math.max(high * 1.1, marks.failure_percent * 2)] } },
       axes: [axis(unit, ticks), axis('failed, %', { size: 60 })],
-      series: [{ label: unit, value: (_, value) => (value == null ? '–' : whole(value)) }, line('failed, %', color('--c3'), { value: (_, value) => (value == null ? '–' : fixed(value, 2)) })],
-      plugins: [markLines([{ at: marks.failure_percent, name: `mark, ${marks.failure_percent}%`, stroke: color('--c3') }])],
-    }, [x, points.map((point) => point.failed_percent)]);
+      series: [level, ...failing.map((each) => (isComparing ? { ...each.series, value } : line('failed, %', color('--c3'), { value })))],
+      plugins: [markLines([{ at: marks.failure_percent, name: `mark, ${marks.failure_percent}%`, stroke: color('--soft') }])],
+    }, [x, ...failing.map((each) => column(each, true))]);
   }
   show('latency-table', table(runColumns, [...levels].sort((a, b) => a.topology.localeCompare(b.topology) || byLevel(a, b))));
 }
@@ -223,6 +271,7 @@ function drawLevel() {
     [`${fixed(level.failed_percent, 2)}%`, 'failed'],
     [level.cpu_us > 0 ? `${fixed(level.cpu_us)} µs` : '–', 'CPU by request'],
     [`${fixed(100 * level.box_cores)}%`, 'of a core used by the box'],
+    ...(level.cpu_share_percent === null ? [] : [[`${whole(level.cpu_share_percent)}%`, 'of its share of CPU used']]),
     [level.memory_mb === null ? '–' : `${whole(level.memory_mb)} MB`, 'memory of the servers'],
     [`${whole(level.generator_percent)}%`, 'of its cores used by the generator'],
     [level.difference_percent === null ? '–' : `${fixed(level.difference_percent, 2)}%`, 'between the roles and the box’s total'],
@@ -302,7 +351,7 @@ function drawCost() {
   const list = topologies.map((name) => {
     const measured = levels.filter((level) => level.topology === name && level.cpu_us > 0 && level.run.command !== 'save');
     const passed = measured.filter((level) => level.passed);
-    return (passed.length > 0 ? passed : measured).reduce((a, b) => (a && a.requests_per_s >= b.requests_per_s ? a : b), null);
+    return largestBy(passed.length > 0 ? passed : measured, (level) => level.requests_per_s);
   }).filter((level) => level);
   if (list.length === 0) return hide('cost-section');
   const largest = Math.max(...list.map((level) => level.cpu_us));
@@ -383,8 +432,13 @@ function drawPlan() {
 
 function drawCaveats() {
   const own = data.runs.flatMap((run) => run.caveats);
-  const ofLevels = levels.flatMap((level) => level.caveats.map((text) => `${level.name} on ${level.topology}: ${text}`));
-  show('caveats', ...unique([...own, ...ofLevels]).map((text) => element('li', {}, text)));
+  // What holds for every run is said once; what holds for some is said with each of them.
+  const texts = unique(levels.flatMap((level) => level.caveats));
+  const ofAll = texts.filter((text) => levels.every((level) => level.caveats.includes(text)));
+  const ofSome = levels.flatMap((level) => level.caveats.filter((text) => !ofAll.includes(text)).map((text) => `${level.name} on ${level.topology}: ${text}`));
+  show('caveats', ...unique([...own, ...ofAll]).map((text) => element('li', {}, text)));
+  show('level-remarks', ...unique(ofSome).map((text) => element('li', {}, text)));
+  byId('remarks').hidden = ofSome.length === 0;
   const facts = data.runs.flatMap((run) => [
     ['Command', `${run.command}, ${run.started_at}`], ['Engine', run.engine], ['Dataset', run.dataset],
     ['Processor', `${run.machine.cpu}, ${run.machine.cores} cores, ${fixed(run.machine.memory_bytes / 1e9)} GB`],
@@ -407,8 +461,7 @@ function start() {
   drawAll();
   drawCost();
   drawSaving();
-  const measured = levels.filter((level) => level.passed && level.cpu_us > 0);
-  const busiest = measured.reduce((a, b) => (a && a.requests_per_s >= b.requests_per_s ? a : b), null);
+  const busiest = largestBy(levels.filter((level) => level.passed && level.cpu_us > 0), (level) => level.requests_per_s);
   byId('cpu').value = busiest ? busiest.cpu_us.toFixed(1) : '';
   drawPlan();
   drawCaveats();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::confine::Limits;
 use crate::engine::Shape;
 use crate::engine::model::{MEAN_CYCLE_S, REQUESTS_PER_S_PER_USER};
 use crate::results::{Level, Results, Row};
@@ -50,11 +51,11 @@ fn run(results: &Results) -> Value {
         "marks": configuration.marks,
         "caveats": results.caveats,
         "scores": results.scores,
-        "levels": results.levels.iter().map(level).collect::<Vec<_>>(),
+        "levels": results.levels.iter().map(|each| level(each, configuration.limits)).collect::<Vec<_>>(),
     })
 }
 
-fn level(level: &Level) -> Value {
+fn level(level: &Level, limits: Option<Limits>) -> Value {
     let whole = &level.summary.whole;
     let ms = |us: u64| us as f64 / 1000.0;
     let usage = &level.usage;
@@ -99,6 +100,9 @@ fn level(level: &Level) -> Value {
         "cores": roles(&|_| true),
         "box_roles": roles(&|name| level.on_box.iter().any(|role| role == name)),
         "box_cores": usage.box_cores(),
+        "cpu_share_percent": limits.map(|limits| 1e4 * usage.box_cores() / limits.cpu_percent),
+        "memory_share_percent": limits.zip(level.gauges.box_memory_bytes)
+            .map(|(limits, bytes)| 100.0 * bytes as f64 / limits.memory_bytes as f64),
         "difference_percent": usage.box_difference_percent,
         "unaccounted_cores": cores(usage.machine_unaccounted_us as f64),
         "steal_cores": cores(usage.machine_steal_us as f64),

@@ -24,18 +24,30 @@ const ink = (id) => {
   const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
   return pixels.reduce((sum, value, at) => (sum + value * (at % 1009)) % 4294967291, 0);
 };
+// A chart is drawn in a microtask: what is shown is looked at after it.
+(async () => {
 const seen = [];
 for (let at = 0; at <= Number(slider.max); at += 1) {
   slider.value = at;
   slider.dispatchEvent(new Event('input', { bubbles: true }));
-  seen.push([words('level-name'), words('level-verdict'), words('level-facts'), ink('level-latency'), ink('level-cpu')].join(' | '));
+  await null;
+  seen.push([words('level-name'), words('level-verdict'), words('level-facts')].join(' | '), ink('level-latency'), ink('level-cpu'));
+}
+const buttons = () => [...document.querySelectorAll('#topologies button')];
+const tabs = [];
+for (const name of buttons().map((button) => button.textContent)) {
+  buttons().find((button) => button.textContent === name).click();
+  await null;
+  const pressed = buttons().filter((button) => button.getAttribute('aria-pressed') === 'true').map((button) => button.textContent);
+  tabs.push({ name, pressed, ink: ink('latency-chart') });
 }
 document.getElementById('dau').value = 5000000;
 document.getElementById('dau').dispatchEvent(new Event('input', { bubbles: true }));
 const result = document.createElement('pre');
 result.id = 'result';
-result.textContent = JSON.stringify({ faults, seen, plan: words('plan'), wide: document.documentElement.scrollWidth > innerWidth });
+result.textContent = JSON.stringify({ faults, seen, tabs, plan: words('plan'), wide: document.documentElement.scrollWidth > innerWidth });
 document.body.append(result);
+})();
 </script>";
 
 fn browser() -> Command {
@@ -76,10 +88,19 @@ fn the_slider_changes_what_is_shown_and_nothing_goes_wrong() {
     let results = bench.run("open", serve(slow_above(130.0)), &args);
     assert!(results.levels.len() >= 4);
 
+    // The same runs under another name: a page that compares two.
+    let other = bench.folder().join("other.json");
+    let mut renamed = results.clone();
+    for level in &mut renamed.levels {
+        level.topology = "another".to_owned();
+    }
+    renamed.write(&other).unwrap();
+
     let page = bench.folder().join("report.html");
     let report = Command::new(env!("CARGO_BIN_EXE_bench"))
         .arg("report")
         .arg(bench.results_file())
+        .arg(&other)
         .arg("--out")
         .arg(&page)
         .output()
@@ -124,12 +145,23 @@ fn the_slider_changes_what_is_shown_and_nothing_goes_wrong() {
             "{width} pixels: the page scrolls sideways"
         );
         let levels = seen["seen"].as_array().unwrap();
-        assert_eq!(levels.len(), results.levels.len());
-        // Neighbours differ, in words and in what the charts show.
-        for pair in levels.windows(2) {
-            assert_ne!(pair[0], pair[1]);
+        assert_eq!(levels.len(), 3 * results.levels.len());
+        // Neighbours differ, in words and in what each chart shows.
+        for pair in levels.chunks(3).collect::<Vec<_>>().windows(2) {
+            for part in 0..3 {
+                assert_ne!(pair[0][part], pair[1][part]);
+            }
         }
-        let shown = |words: &str| levels.iter().any(|l| l.as_str().unwrap().contains(words));
+        let tabs = seen["tabs"].as_array().unwrap();
+        let names: Vec<&str> = tabs.iter().filter_map(|tab| tab["name"].as_str()).collect();
+        assert!(matches!(names[..], ["all, p95", _, "another"]), "{names:?}");
+        for tab in tabs {
+            assert_eq!(tab["pressed"], serde_json::json!([tab["name"]]));
+        }
+        assert_ne!(tabs[0]["ink"], tabs[1]["ink"], "the chart stayed the same");
+        let shown = |words: &str| {
+            (levels.iter()).any(|level| level.as_str().is_some_and(|text| text.contains(words)))
+        };
         assert!(shown("Passed") && shown("Failed: "));
         assert!(
             seen["plan"].as_str().unwrap().contains("Fill in"),

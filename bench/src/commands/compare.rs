@@ -18,6 +18,9 @@ pub struct Args {
     /// How often everything is measured
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
+    /// Leave out the levels after one that failed
+    #[arg(long)]
+    until_failure: bool,
     #[command(flatten)]
     timing: TimingArgs,
     #[command(flatten)]
@@ -36,7 +39,11 @@ pub fn run(args: &Args) -> Result<()> {
                 let shape = Shape::Users { users: *users };
                 let level = setting.measure(&subject, shape, args.timing.timing(), round)?;
                 print::level(level);
+                let passed = level.passed();
                 setting.stop_if_told()?;
+                if args.until_failure && !passed {
+                    break;
+                }
             }
         }
     }
