@@ -148,8 +148,8 @@ fn the_slider_changes_what_is_shown_and_nothing_goes_wrong() {
         assert_eq!(levels.len(), 3 * results.levels.len());
         // Neighbours differ, in words and in what each chart shows.
         for pair in levels.chunks(3).collect::<Vec<_>>().windows(2) {
-            for part in 0..3 {
-                assert_ne!(pair[0][part], pair[1][part]);
+            for (before, after) in pair[0].iter().zip(pair[1]) {
+                assert_ne!(before, after);
             }
         }
         let tabs = seen["tabs"].as_array().unwrap();
