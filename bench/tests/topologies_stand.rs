@@ -35,7 +35,7 @@ const EXPECTED: [(&str, &[&str]); 6] = [
 ];
 
 fn bench(command: &str, folder: &TempDir, args: &[&str]) -> (Results, String) {
-    let file = folder.join(&format!("{command}.json"));
+    let file = folder.join(format!("{command}.json"));
     let output = Command::new(env!("CARGO_BIN_EXE_bench"))
         .arg(command)
         .args(args)
