@@ -44,7 +44,7 @@ for slot in 1 2; do
 done
 rm -rf $units/onebox.socket $units/onebox.service $units/onebox@.service \
     $units/onebox-backup.service $units/onebox-backup.timer $units/onebox-tunnel.service \
-    $units/onebox-firewall.service \
+    $units/onebox-firewall.service $units/onebox-firewall.service.d \
     $units/onebox.service.d $units/onebox@.service.d $units/onebox-backup.service.d $units/onebox-tunnel.service.d
 systemctl daemon-reload
 systemctl reset-failed 'onebox*' 2>/dev/null || true

@@ -76,37 +76,34 @@ if [ -n "$print" ]; then
     exit
 fi
 [ "$(id -u)" -eq 0 ] || fail "run it as root: sudo $0"
-nft=$(command -v nft) || fail "nft is missing: apt-get install nftables"
-file=/opt/onebox/firewall.nft
-if systemctl is-active -q onebox-firewall && [ "$(cat "$file")" = "$rules" ]; then
-    echo "nothing changed: port $port admits Cloudflare's ranges, and nobody else"
+command -v nft >/dev/null || fail "nft is missing: apt-get install nftables"
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+units=/etc/systemd/system
+changed=''
+# put FILE: the file holds standard input.
+put() {
+    local content
+    content=$(cat)
+    if [ "$(cat "$1" 2>/dev/null)" != "$content" ]; then
+        mkdir -p "$(dirname "$1")"
+        echo "$content" >"$1"
+        changed=1
+    fi
+}
+# Tried first: what cannot be loaded must not be what is loaded at boot.
+nft --check -f - <<<"$rules" || fail "these rules cannot be set; the present rules stay as they are"
+put /opt/onebox/firewall.nft <<<"$rules"
+put $units/onebox-firewall.service <"$here/systemd/onebox-firewall.service"
+put $units/onebox-firewall.service.d/hardening.conf <"$here/../droplet/systemd/hardening.conf"
+put $units/onebox-firewall.service.d/net-admin.conf <"$here/systemd/net-admin.conf"
+admitted="port $port admits $(($(tr -cd , <<<"$v4,$v6" | wc -c) + 1)) ranges of Cloudflare's, and nobody else"
+if [ -z "$changed" ] && systemctl is-active -q onebox-firewall; then
+    echo "nothing changed: $admitted"
     exit
 fi
-# Beside them first: what cannot be loaded must not be what is loaded at boot.
-mkdir -p "$(dirname "$file")"
-echo "$rules" >"$file.new"
-"$nft" --check -f "$file.new" || fail "these rules cannot be set; the present rules stay as they are"
-mv "$file.new" "$file"
-cat >/etc/systemd/system/onebox-firewall.service <<TEXT
-[Unit]
-Description=Onebox: its TLS port admits Cloudflare alone
-# nftables.service empties all tables as it starts.
-After=nftables.service
-Before=network-pre.target
-Wants=network-pre.target
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=$nft -f $file
-ExecReload=$nft -f $file
-ExecStop=$nft delete table inet onebox
-
-[Install]
-WantedBy=multi-user.target
-TEXT
 systemctl daemon-reload
 systemctl enable -q onebox-firewall
-# A reload, where there are rules: the old ones hold until the new ones do.
+# Where there are rules it is a reload: the old ones hold until the new ones do.
 systemctl reload-or-restart onebox-firewall
-echo "port $port admits $(($(tr -cd , <<<"$v4,$v6" | wc -c) + 1)) ranges of Cloudflare's, and nobody else"
+echo "$admitted"

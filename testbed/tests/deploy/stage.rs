@@ -63,3 +63,12 @@ pub fn has(program: &str) -> bool {
     }
     found
 }
+
+/// Of the exposure that `systemd-analyze` counts, 0 to 10, it has 2 at most.
+pub fn is_hardened(machine: &Machine, unit: &str) {
+    assert_eq!(machine.run(&format!("systemd-analyze verify {unit}")), "");
+    let score = machine.run(&format!(
+        "systemd-analyze security --no-pager {unit} | sed -n 's/.*exposure level for .*: \\([0-9.]*\\) .*/\\1/p'"
+    ));
+    assert!(score.parse::<f32>().unwrap() <= 2.0, "{unit}: {score}");
+}
