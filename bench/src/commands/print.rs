@@ -64,6 +64,9 @@ pub fn level(level: &Level) {
         level.usage.disk_flushes,
     );
     println!("  generator: {:.0}% of its cores", level.generator_percent);
+    if let Some(times) = level.times_throttled {
+        println!("  held back {times} times, for having used up its share of CPU");
+    }
     if let Some(bytes) = level.gauges.box_memory_bytes {
         println!("  memory of the box: {:.0} MB", bytes as f64 / 1e6);
     }
