@@ -126,6 +126,13 @@ impl Subject {
         let generator_percent = 100.0 * usage.role_us(GENERATOR) as f64
             / (1e6 * usage.seconds.max(1e-9) * self.generator_cores as f64);
         let mut caveats = self.caveats.clone();
+        if self.engine == Engine::K6 {
+            caveats.push(
+                "k6 says percentiles of the whole run alone, and counts latency from when a request \
+                 was sent: a delay of its own before that is not in it."
+                    .to_owned(),
+            );
+        }
         if generator_percent > GENERATOR_PERCENT {
             caveats.push(format!(
                 "Not trustworthy: the generator used {generator_percent:.0}% of its cores, and a \
