@@ -1,6 +1,7 @@
 //! A throw-away PostgreSQL: a cluster of its own in a temporary folder.
 
 mod programs;
+mod replica;
 
 pub use programs::Programs;
 
@@ -85,14 +86,17 @@ impl Postgres {
     }
 
     pub fn start_with(options: Options) -> Result<Self> {
-        let mut server = Self::create(options)?;
+        Self::create(options)?.started_on_a_free_port()
+    }
+
+    fn started_on_a_free_port(mut self) -> Result<Self> {
         // Between finding a free port and taking it, someone else may.
         for tries_left in (0..3).rev() {
-            match server.start_again() {
+            match self.start_again() {
                 Err(error) if tries_left > 0 && error.to_string().contains("in use") => {
-                    server.port = net::free_port();
+                    self.port = net::free_port();
                 }
-                result => return result.map(|()| server),
+                result => return result.map(|()| self),
             }
         }
         unreachable!("the last try returns")
@@ -100,16 +104,25 @@ impl Postgres {
 
     /// A cluster that is not started yet.
     fn create(options: Options) -> Result<Self> {
+        let from = options.from.clone();
+        Self::create_with(options, |data, programs| match &from {
+            Some(template) => cache::copy(template, data),
+            None => cache::copy(&empty_cluster(programs)?.path.join("data"), data),
+        })
+    }
+
+    /// The same with a data folder that `fill` makes.
+    fn create_with(
+        options: Options,
+        fill: impl FnOnce(&Path, &Programs) -> Result<()>,
+    ) -> Result<Self> {
         let programs = Programs::find()?;
         let dir = TempDir::new("postgres")?;
+        programs.own(dir.path())?;
         let sockets = dir.join("socket");
         fs::create_dir(&sockets).context(|| format!("cannot create {}", sockets.display()))?;
         programs.own(&sockets)?;
-        let data = dir.join("data");
-        match &options.from {
-            Some(template) => cache::copy(template, &data)?,
-            None => cache::copy(&empty_cluster(&programs)?.path.join("data"), &data)?,
-        }
+        fill(&dir.join("data"), &programs)?;
         Ok(Postgres {
             process: None,
             programs,
@@ -153,13 +166,15 @@ impl Postgres {
         let Some(mut process) = self.process.take() else {
             return Ok(());
         };
+        // A frozen one would not hear the rest.
+        signal_tree(process.pid(), Signal::CONT);
         match how {
             Stop::Fast => process.signal(Signal::INT)?,
             Stop::Immediate => process.signal(Signal::QUIT)?,
-            Stop::Kill => kill_tree(process.pid()),
+            Stop::Kill => signal_tree(process.pid(), Signal::KILL),
         }
         if let Err(error) = process.wait(STOP_LIMIT) {
-            kill_tree(process.pid());
+            signal_tree(process.pid(), Signal::KILL);
             return Err(error);
         }
         Ok(())
@@ -324,11 +339,11 @@ fn is_ready(data: &Path, pid: u32) -> bool {
     is_this_server && lines.nth(6).is_some_and(|state| state.trim() == "ready")
 }
 
-fn kill_tree(root: u32) {
+fn signal_tree(root: u32, signal: Signal) {
     // The root first: it would start what is missing again.
     for pid in process::tree(root) {
         if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
+            let _ = rustix::process::kill_process(pid, signal);
         }
     }
 }

@@ -137,6 +137,42 @@ fn a_taken_port_is_given_up_for_another() {
     assert!(error.to_string().contains("in use"), "{error}");
 }
 
+#[test]
+fn a_replica_streams_pauses_freezes_and_can_be_promoted() {
+    let primary = Postgres::start().unwrap();
+    let mut replica = primary.start_replica(&[]).unwrap();
+    let rows = |server: &Postgres| server.query("SELECT count(*) FROM streamed").unwrap();
+    let insert = || primary.query("INSERT INTO streamed VALUES (1)").unwrap();
+    primary.query("CREATE TABLE streamed (i int)").unwrap();
+    insert();
+    primary.wait_for_replay(&replica).unwrap();
+    assert_eq!(rows(&replica), "1");
+    let refused = replica.query("INSERT INTO streamed VALUES (2)");
+    assert!(refused.unwrap_err().to_string().contains("read-only"));
+
+    replica.pause_replay().unwrap();
+    insert();
+    assert_eq!((rows(&primary), rows(&replica)), ("2".into(), "1".into()));
+    replica.resume_replay().unwrap();
+    primary.wait_for_replay(&replica).unwrap();
+    assert_eq!(rows(&replica), "2");
+
+    replica.stop(Stop::Kill).unwrap();
+    insert();
+    replica.start_again().unwrap();
+    primary.wait_for_replay(&replica).unwrap();
+    assert_eq!(rows(&replica), "3");
+
+    replica.freeze();
+    insert();
+    replica.thaw();
+    primary.wait_for_replay(&replica).unwrap();
+
+    replica.promote().unwrap();
+    replica.query("INSERT INTO streamed VALUES (5)").unwrap();
+    assert_eq!((rows(&primary), rows(&replica)), ("4".into(), "5".into()));
+}
+
 /// The server runs as another user where this process is root; the kernel's death signal must
 /// have survived that change.
 #[test]
