@@ -8,6 +8,7 @@ use std::time::Duration;
 use shared::post_body::MAX_REQUEST_BODY_BYTES;
 
 use crate::http1::Limits;
+use crate::store::postgres::replica;
 use crate::store::target::Target;
 
 /// Every variable with its meaning, for `origin serve --help`.
@@ -15,6 +16,12 @@ pub const HELP: &str = "\
 Environment:
   DATABASE_URL           sqlite:PATH or postgres://USER@HOST/NAME
   SQLITE_PATH            the same as DATABASE_URL=sqlite:PATH; set one of the two
+  DATABASE_REPLICA_URL   postgres://USER@HOST/NAME, a streaming replica of DATABASE_URL: reads go
+                         there while it keeps up
+  DATABASE_REPLICA_LAG_BOUND_MS
+                         how far it may be behind [500]
+  DATABASE_REPLICA_ALONE_MS
+                         how long reads go on from it when the primary is away [600000]
   JWT_SECRET             signs and verifies tokens (required)
   JWT_SECRET_PREVIOUS    verifies tokens too, while secrets are rotated
   REQUIRE_EDGE_KEY       1: answer only requests with EDGE_KEY in X-Edge-Key; /health is open [0]
@@ -39,6 +46,7 @@ Environment:
 
 pub struct Config {
     pub target: Target,
+    pub replica: Option<replica::Settings>,
     pub jwt_secret: Secret,
     pub jwt_secret_previous: Option<Secret>,
     /// Who has none of these is refused. `None`: everyone is welcome.
@@ -124,6 +132,7 @@ impl Config {
         };
         let one_per_core = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
         Ok(Config {
+            replica: env.replica(&target)?,
             target,
             jwt_secret,
             jwt_secret_previous: env.text("JWT_SECRET_PREVIOUS").map(Secret),
@@ -196,6 +205,29 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
                 })
             })
             .transpose()
+    }
+
+    fn replica(&self, primary: &Target) -> Result<Option<replica::Settings>, ConfigError> {
+        const NAME: &str = "DATABASE_REPLICA_URL";
+        let lag_bound_ms = self.number("DATABASE_REPLICA_LAG_BOUND_MS", 100..=60_000)?;
+        let alone_ms = self.number("DATABASE_REPLICA_ALONE_MS", 0..=86_400_000)?;
+        let Some(url) = self.text(NAME) else {
+            return Ok(None);
+        };
+        let target = url
+            .parse()
+            .map_err(|reason| error(format!("{NAME}: {reason}")))?;
+        match (primary, target) {
+            (Target::Postgres(_), Target::Postgres(options)) => Ok(Some(replica::Settings {
+                options: *options,
+                lag_bound: Duration::from_millis(lag_bound_ms.unwrap_or(500)),
+                alone_limit: Duration::from_millis(alone_ms.unwrap_or(600_000)),
+            })),
+            _ => Err(error(format!(
+                "{NAME} is set, but only PostgreSQL has replicas: want DATABASE_URL and {NAME} to \
+                 be postgres://USER@HOST/NAME"
+            ))),
+        }
     }
 
     fn edge_keys(&self) -> Result<Option<Vec<Secret>>, ConfigError> {
@@ -292,6 +324,10 @@ mod tests {
         let good = [("SQLITE_PATH", "x"), ("JWT_SECRET", "s")];
         for (name, value) in [
             ("DATABASE_URL", "sqlite:y"),
+            ("DATABASE_REPLICA_URL", "postgres://me@db/x"),
+            ("DATABASE_REPLICA_URL", "mysql://me:hush@db/x"),
+            ("DATABASE_REPLICA_LAG_BOUND_MS", "50"),
+            ("DATABASE_REPLICA_ALONE_MS", "ever"),
             ("PORT", "65536"),
             ("PORT", "http"),
             ("HOST", "example.org"),
@@ -304,6 +340,7 @@ mod tests {
         ] {
             let message = read(&[&good[..], &[(name, value)]].concat()).err().unwrap();
             assert!(message.contains(name), "{message}");
+            assert!(!message.contains("hush"), "{message}");
         }
         assert!(read(&good[..1]).err().unwrap().contains("JWT_SECRET"));
         assert!(read(&good[1..]).err().unwrap().contains("DATABASE_URL"));

@@ -73,7 +73,7 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
         None => listen(&runtime, config.address, config.workers)?,
     };
     let metrics = config.metrics_address.map(listen_for_metrics).transpose()?;
-    let database = Arc::new(runtime.block_on(open(&config.target))?);
+    let database = Arc::new(runtime.block_on(open(&config))?);
 
     let max_connections = config
         .max_connections
@@ -113,8 +113,8 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
     if let Some((metrics, listener)) = metrics {
         let address = listener.local_addr()?;
         info!(%address, "metrics at /metrics");
-        for stats in database.stats() {
-            metrics.show(stats);
+        for counters in database.collectors() {
+            metrics.show(counters);
         }
         let limits = config.limits.clone();
         runtime.spawn(serve_metrics(metrics, listener, limits, drain.clone()));
@@ -169,12 +169,16 @@ fn event_loop() -> io::Result<Runtime> {
     runtime::Builder::new_current_thread().enable_all().build()
 }
 
-async fn open(target: &Target) -> Result<Database, OpenError> {
-    match target {
+async fn open(config: &Config) -> Result<Database, OpenError> {
+    match &config.target {
         Target::Sqlite(path) => Ok(Database::Sqlite(sqlite::Database::open(path)?)),
-        Target::Postgres(options) => Ok(Database::Postgres(
-            postgres::Database::open((**options).clone()).await?,
-        )),
+        Target::Postgres(options) => {
+            let database = postgres::Database::open((**options).clone()).await?;
+            Ok(Database::Postgres(match config.replica.clone() {
+                Some(replica) => database.with_replica(replica),
+                None => database,
+            }))
+        }
     }
 }
 

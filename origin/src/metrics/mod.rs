@@ -13,6 +13,7 @@ pub use page::router;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use prometheus::core::Collector;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
@@ -21,7 +22,6 @@ use shared::ApiError;
 use tracing::warn;
 
 use self::process::Process;
-use crate::store::stats::{Shown, Stats};
 
 static METRICS: OnceLock<Metrics> = OnceLock::new();
 
@@ -104,11 +104,10 @@ impl Metrics {
     }
 
     /// Shows what is counted at the database.
-    pub fn show(&self, stats: Arc<Stats>) {
-        let call = stats.call();
-        if self.registry.register(Box::new(Shown(stats))).is_err() {
+    pub fn show(&self, counters: Box<dyn Collector>) {
+        if let Err(fault) = self.registry.register(counters) {
             // Two databases in one process: a test may do that.
-            warn!(call, "these metrics are shown for another database already");
+            warn!(%fault, "these metrics are shown for another database already");
         }
     }
 

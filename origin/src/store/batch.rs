@@ -28,6 +28,12 @@ impl<Q, A> Call<Q, A> {
 /// The callers' end of the queue.
 pub struct Callers<Q, A>(mpsc::Sender<Call<Q, A>>);
 
+impl<Q, A> Clone for Callers<Q, A> {
+    fn clone(&self) -> Self {
+        Callers(self.0.clone())
+    }
+}
+
 /// The end of the queue that answers.
 pub struct Queue<Q, A> {
     calls: mpsc::Receiver<Call<Q, A>>,
@@ -44,14 +50,24 @@ pub fn queue<Q, A>(max_queued: usize, max_group: usize) -> (Callers<Q, A>, Queue
 impl<Q, A> Callers<Q, A> {
     pub async fn ask(&self, question: Q) -> Result<A, ApiError> {
         let (reply, answer) = oneshot::channel();
-        self.0
-            .try_send(Call { question, reply })
-            .map_err(|refused| match refused {
-                mpsc::error::TrySendError::Full(_) => ApiError::Overloaded,
-                mpsc::error::TrySendError::Closed(_) => ApiError::DatabaseUnavailable,
-            })?;
+        self.send(Call { question, reply })
+            .map_err(|(_, refusal)| refusal)?;
         // Whoever was to answer is gone: nothing is known of what became of the question.
         answer.await.unwrap_or(Err(ApiError::DatabaseUnavailable))
+    }
+
+    /// Asks for somebody who waits already, in another queue.
+    pub fn pass_on(&self, call: Call<Q, A>) {
+        if let Err((call, refusal)) = self.send(call) {
+            call.answer(Err(refusal));
+        }
+    }
+
+    fn send(&self, call: Call<Q, A>) -> Result<(), (Call<Q, A>, ApiError)> {
+        self.0.try_send(call).map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(call) => (call, ApiError::Overloaded),
+            mpsc::error::TrySendError::Closed(call) => (call, ApiError::DatabaseUnavailable),
+        })
     }
 }
 
@@ -103,6 +119,13 @@ impl<Q, A> Queue<Q, A> {
     pub async fn refuse(&mut self, refusal: ApiError) {
         while let Some(call) = self.calls.recv().await {
             call.answer(Err(refusal));
+        }
+    }
+
+    /// Passes every call on to others in the same way.
+    pub async fn pass_on(&mut self, to: &Callers<Q, A>) {
+        while let Some(call) = self.calls.recv().await {
+            to.pass_on(call);
         }
     }
 }

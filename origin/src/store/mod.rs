@@ -12,6 +12,7 @@ pub mod target;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use prometheus::core::Collector;
 use shared::ApiError;
 
 use self::stats::Stats;
@@ -55,11 +56,18 @@ impl Database {
         }
     }
 
-    /// Of each kind of call that is counted.
-    pub fn stats(&self) -> Vec<Arc<Stats>> {
+    /// What is counted.
+    pub fn collectors(&self) -> Vec<Box<dyn Collector>> {
+        let shown = |stats: Arc<Stats>| -> Box<dyn Collector> { Box::new(stats::Shown(stats)) };
         match self {
-            Database::Sqlite(database) => vec![database.writes()],
-            Database::Postgres(database) => database.stats(),
+            Database::Sqlite(database) => vec![shown(database.writes())],
+            Database::Postgres(database) => {
+                let mut all: Vec<_> = database.stats().into_iter().map(shown).collect();
+                if let Some(stats) = database.replica_stats() {
+                    all.push(Box::new(postgres::replica::Shown(stats.clone())));
+                }
+                all
+            }
         }
     }
 

@@ -28,6 +28,20 @@ fn postgresql_keeps_the_contract() {
     keeps_the_contract(config, Store::Postgres);
 }
 
+#[test]
+fn postgresql_with_a_replica_keeps_the_contract() {
+    let primary = Datasets::new(BINARY)
+        .postgres(Scale::Full, postgres::Options::default())
+        .unwrap();
+    let replica = primary.start_replica(&[]).unwrap();
+    let config =
+        OriginConfig::new(BINARY, &primary.url()).env("DATABASE_REPLICA_URL", replica.url());
+    keeps_the_contract(config, Store::Postgres);
+    // Most of it was asked of the replica.
+    let reads = replica.query("SELECT sum(idx_scan) > 100 FROM pg_stat_user_indexes");
+    assert_eq!(reads.unwrap(), "t");
+}
+
 fn keeps_the_contract(config: OriginConfig, store: Store) {
     let config = config
         .env("HEAD_TIMEOUT_MS", HEAD_TIMEOUT.as_millis())

@@ -14,6 +14,7 @@ mod postgres;
 mod postgres_http;
 mod postgres_open;
 mod postgres_store;
+mod replica;
 mod request_log;
 mod shutdown;
 mod support;

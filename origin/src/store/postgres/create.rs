@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use shared::{ApiError, timestamp};
 use sqlx::postgres::PgConnection;
 
 use super::dispatcher::Statement;
+use super::replica::Replica;
 use super::row::{bigint, unix_ms};
 use crate::store::batch::Call;
 use crate::store::{Created, NewPost};
@@ -16,7 +19,9 @@ const INSERT: &str = "INSERT INTO posts (user_id, author, body, created_at) \
     JOIN users u ON u.id = new.user_id \
     RETURNING user_id, id, created_at";
 
-pub struct Create;
+pub struct Create {
+    pub replica: Option<Arc<Replica>>,
+}
 
 impl Statement for Create {
     type Question = NewPost;
@@ -40,8 +45,12 @@ impl Statement for Create {
         let rows = sqlx::query(INSERT)
             .bind(&user_ids)
             .bind(&bodies)
-            .fetch_all(connection)
+            .fetch_all(&mut *connection)
             .await?;
+        if let Some(replica) = &self.replica {
+            let ids = rows.iter().filter_map(|row| bigint(row, 1).ok());
+            replica.committed(connection, ids).await?;
+        }
         let mut outcomes = Vec::with_capacity(group.len());
         let mut rows = rows.iter().peekable();
         for user_id in user_ids {

@@ -26,6 +26,13 @@ pub fn fate(fault: &Error) -> Fate {
     }
 }
 
+/// Whether the server gave up this one statement, and nothing else is wrong: for the sake of what a
+/// replica has to replay (serialization_failure, deadlock_detected), or after its time
+/// (query_canceled).
+pub fn is_cancelled(fault: &Error) -> bool {
+    matches!(sqlstate(fault), Some("40001" | "40P01" | "57014"))
+}
+
 pub fn sqlstate(fault: &Error) -> Option<&str> {
     match fault {
         Error::Database(fault) => Some(fault.downcast_ref::<PgDatabaseError>().code()),

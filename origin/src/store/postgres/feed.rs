@@ -4,6 +4,7 @@ use sqlx::postgres::PgConnection;
 
 use super::dispatcher::Statement;
 use super::post::PostRow;
+use super::replica::{Lsn, ReplicaRead, Writes};
 use crate::store::batch::Call;
 
 const NEWEST: &str = "SELECT id, created_at, like_count, author, body FROM posts \
@@ -35,5 +36,11 @@ impl Statement for Feed {
             call.answer(Ok(feed.clone()));
         }
         Ok(())
+    }
+}
+
+impl ReplicaRead for Feed {
+    fn written(writes: &Writes, _: &[Call<(), Bytes>]) -> Lsn {
+        writes.feed()
     }
 }

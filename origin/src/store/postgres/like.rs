@@ -1,7 +1,10 @@
+use std::sync::Arc;
+
 use shared::ApiError;
 use sqlx::postgres::PgConnection;
 
 use super::dispatcher::Statement;
+use super::replica::Replica;
 use super::row::{bigint, boolean};
 use crate::store::batch::Call;
 
@@ -38,7 +41,9 @@ pub struct NewLike {
 /// Whether it was there already.
 type Already = bool;
 
-pub struct Like;
+pub struct Like {
+    pub replica: Option<Arc<Replica>>,
+}
 
 impl Statement for Like {
     type Question = NewLike;
@@ -60,8 +65,13 @@ impl Statement for Like {
         let rows = sqlx::query(INSERT)
             .bind(&post_ids)
             .bind(&user_ids)
-            .fetch_all(connection)
+            .fetch_all(&mut *connection)
             .await?;
+        if let Some(replica) = &self.replica {
+            replica
+                .committed(connection, post_ids.iter().copied())
+                .await?;
+        }
 
         // Of equal likes the first takes the row that was inserted; the others find it taken.
         let mut outcomes: Vec<Result<Already, ApiError>> = vec![Ok(true); group.len()];

@@ -9,6 +9,7 @@ mod health;
 mod like;
 mod open;
 mod post;
+pub mod replica;
 mod row;
 pub mod schema;
 
@@ -25,6 +26,7 @@ use self::health::Health;
 use self::like::{Like, NewLike};
 pub use self::open::migrate;
 use self::post::PostById;
+use self::replica::{Monitor, Reads, Replica, ReplicaStats};
 use super::batch::Callers;
 use super::stats::Stats;
 use super::{Created, NewPost, OpenError};
@@ -32,6 +34,15 @@ use super::{Created, NewPost, OpenError};
 pub struct Database {
     options: Arc<PgConnectOptions>,
     kinds: Kinds,
+    replica: Option<WatchedReplica>,
+}
+
+struct WatchedReplica {
+    replica: Arc<Replica>,
+    /// What it answered.
+    feed: Arc<Stats>,
+    post: Arc<Stats>,
+    _monitor: Monitor,
 }
 
 /// Counters of each kind of call, over all workers.
@@ -50,15 +61,17 @@ pub struct Store {
     post: Callers<i64, Bytes>,
     create: Callers<NewPost, Created>,
     like: Callers<NewLike, bool>,
+    replica: Option<Reads>,
 }
 
 impl Database {
     /// Checks that the server is there, is new enough and holds our tables in this version's
     /// form. Creates nothing.
     pub async fn open(options: PgConnectOptions) -> Result<Database, OpenError> {
-        let options = open::for_serving(options);
+        let options = open::for_serving(options, open::STATEMENT_LIMIT);
         open::check(&options).await?;
         Ok(Database {
+            replica: None,
             options: Arc::new(options),
             kinds: Kinds {
                 health: Stats::new(Health::NAME),
@@ -70,6 +83,19 @@ impl Database {
         })
     }
 
+    /// Reads go to a replica while it keeps up; it need not be there yet. Must be called on a
+    /// runtime that lives as long as the database.
+    pub fn with_replica(mut self, settings: replica::Settings) -> Database {
+        let replica = Replica::new(settings.clone());
+        self.replica = Some(WatchedReplica {
+            _monitor: Monitor::start(replica.clone(), self.options.clone(), &settings),
+            replica,
+            feed: Stats::new("feed_on_replica"),
+            post: Stats::new("post_on_replica"),
+        });
+        self
+    }
+
     /// Must be called on the worker's runtime: its connections live there.
     pub fn worker(&self) -> Store {
         let Kinds {
@@ -79,12 +105,24 @@ impl Database {
             create,
             like,
         } = &self.kinds;
+        let replica = self.replica.as_ref().map(|watched| watched.replica.clone());
+        let create_posts = Create {
+            replica: replica.clone(),
+        };
+        let like_posts = Like { replica };
+        let on_primary = || self.options.clone();
+        let feed = dispatcher::start(Feed, on_primary(), feed.clone());
+        let post = dispatcher::start(PostById::OnPrimary, on_primary(), post.clone());
         Store {
-            health: dispatcher::start(Health, self.options.clone(), health.clone()),
-            feed: dispatcher::start(Feed, self.options.clone(), feed.clone()),
-            post: dispatcher::start(PostById, self.options.clone(), post.clone()),
-            create: dispatcher::start(Create, self.options.clone(), create.clone()),
-            like: dispatcher::start(Like, self.options.clone(), like.clone()),
+            replica: self
+                .replica
+                .as_ref()
+                .map(|watched| watched.reads(feed.clone(), post.clone())),
+            health: dispatcher::start(Health, on_primary(), health.clone()),
+            feed,
+            post,
+            create: dispatcher::start(create_posts, on_primary(), create.clone()),
+            like: dispatcher::start(like_posts, on_primary(), like.clone()),
         }
     }
 
@@ -96,7 +134,27 @@ impl Database {
             create,
             like,
         } = &self.kinds;
-        [health, feed, post, create, like].map(Arc::clone).into()
+        let of_replica = self.replica.iter().flat_map(|on| [&on.feed, &on.post]);
+        [health, feed, post, create, like]
+            .into_iter()
+            .chain(of_replica)
+            .map(Arc::clone)
+            .collect()
+    }
+
+    pub fn replica_stats(&self) -> Option<&Arc<ReplicaStats>> {
+        self.replica.as_ref().map(|on| on.replica.stats())
+    }
+}
+
+impl WatchedReplica {
+    fn reads(&self, feed: Callers<(), Bytes>, post: Callers<i64, Bytes>) -> Reads {
+        let replica = || self.replica.clone();
+        Reads {
+            feed: replica::start(Feed, replica(), feed, self.feed.clone()),
+            post: replica::start(PostById::OnReplica, replica(), post, self.post.clone()),
+            replica: replica(),
+        }
     }
 }
 
@@ -106,11 +164,17 @@ impl Store {
     }
 
     pub async fn feed(&self) -> Result<Bytes, ApiError> {
-        self.feed.ask(()).await
+        match &self.replica {
+            None => self.feed.ask(()).await,
+            Some(on) => on.ask(&on.feed, &self.feed, ()).await,
+        }
     }
 
     pub async fn post(&self, id: i64) -> Result<Bytes, ApiError> {
-        self.post.ask(id).await
+        match &self.replica {
+            None => self.post.ask(id).await,
+            Some(on) => on.ask(&on.post, &self.post, id).await,
+        }
     }
 
     pub async fn create(&self, post: NewPost) -> Result<Created, ApiError> {

@@ -20,8 +20,8 @@ const OLDEST_VERSION: u32 = 140_000;
 pub const STATEMENT_LIMIT: Duration = Duration::from_secs(5);
 
 /// The settings of every connection that serves.
-pub fn for_serving(options: PgConnectOptions) -> PgConnectOptions {
-    let statement_limit_ms = STATEMENT_LIMIT.as_millis().to_string();
+pub fn for_serving(options: PgConnectOptions, statement_limit: Duration) -> PgConnectOptions {
+    let statement_limit_ms = statement_limit.as_millis().to_string();
     options
         .application_name("origin")
         .options([

@@ -3,6 +3,7 @@ use shared::{ApiError, api, timestamp};
 use sqlx::postgres::{PgConnection, PgRow};
 
 use super::dispatcher::Statement;
+use super::replica::{Lsn, ReplicaRead, Writes};
 use super::row::{bigint, integer, text, unix_ms};
 use crate::store::batch::Call;
 
@@ -10,7 +11,13 @@ const BY_IDS: &str = "SELECT id, created_at, like_count, author, body FROM posts
     WHERE id = ANY($1)";
 
 /// Single posts, many callers' in one query. Callers of the same post share its row.
-pub struct PostById;
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum PostById {
+    OnPrimary,
+    /// A post that is not there may have come to the primary a moment ago, by another origin: its
+    /// callers stay in the group.
+    OnReplica,
+}
 
 impl Statement for PostById {
     type Question = i64;
@@ -37,12 +44,23 @@ impl Statement for PostById {
                 found[at] = Some(api::render_post(&post.as_post()).into());
             }
         }
+        let mut left = Vec::new();
         for call in group.drain(..) {
             let post = ids.binary_search(&call.question).ok();
-            let post = post.and_then(|at| found[at].clone());
-            call.answer(post.ok_or(ApiError::PostNotFound));
+            match post.and_then(|at| found[at].clone()) {
+                None if *self == PostById::OnReplica => left.push(call),
+                post => call.answer(post.ok_or(ApiError::PostNotFound)),
+            }
         }
+        group.append(&mut left);
         Ok(())
+    }
+}
+
+impl ReplicaRead for PostById {
+    fn written(writes: &Writes, group: &[Call<i64, Bytes>]) -> Lsn {
+        let written = group.iter().map(|call| writes.post(call.question));
+        written.max().unwrap_or(0)
     }
 }
 

@@ -1,0 +1,160 @@
+//! Reads from a streaming replica, while it keeps up with the primary.
+//!
+//! What a read needs is a position in the primary's log. The monitor says which one makes the
+//! replica recent enough, and until when; the writes of this origin say which one shows them. A
+//! reader's connection asks the replica how far it has replayed, on that very connection, and only
+//! when it does not know yet that this is far enough. Whatever stands in the way of an answer (lag,
+//! a conflict, silence, a lost connection), the call goes on to the primary and its caller notices
+//! nothing but the time.
+
+mod lag;
+mod monitor;
+mod reader;
+mod stats;
+mod writes;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use shared::ApiError;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use tokio::sync::watch;
+
+pub use self::monitor::Monitor;
+pub use self::reader::{ReplicaRead, start};
+pub use self::stats::{ReplicaStats, Shown, State};
+pub use self::writes::Writes;
+use super::open;
+use crate::store::batch::Callers;
+
+/// A position in the primary's log, in bytes.
+pub type Lsn = i64;
+
+/// How long a caller waits for the replica before the primary is asked instead.
+const ANSWER_LIMIT: Duration = Duration::from_millis(250);
+/// The replica itself gives up a little earlier, which keeps the connection.
+const STATEMENT_LIMIT: Duration = Duration::from_millis(200);
+
+/// All that the primary has on disk, and so all that a replica can be sent. Asked after a commit,
+/// it covers that commit.
+const FLUSHED: &str = "SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint";
+
+/// What is configured.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub options: PgConnectOptions,
+    /// The longest that a read's answer may be behind the primary when the read is sent.
+    pub lag_bound: Duration,
+    /// How long reads go on from a replica that kept up when the primary went away.
+    pub alone_limit: Duration,
+}
+
+/// What the workers and the monitor know of the replica.
+pub struct Replica {
+    options: Arc<PgConnectOptions>,
+    standing: watch::Sender<Standing>,
+    writes: Writes,
+    stats: Arc<ReplicaStats>,
+}
+
+/// Whether the replica may be read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Unfit,
+    /// Whoever has replayed `floor` is recent enough until then.
+    KeepsUp {
+        floor: Lsn,
+        until: Instant,
+    },
+    /// The primary is away, and so can have nothing newer; until then reads go on from the replica
+    /// as it is. Not once this origin has had more than so many writes acknowledged: then the
+    /// primary is back.
+    Alone {
+        writes: u64,
+        until: Instant,
+    },
+}
+
+impl Replica {
+    pub fn new(settings: Settings) -> Arc<Replica> {
+        let options = open::for_serving(settings.options, STATEMENT_LIMIT);
+        Arc::new(Replica {
+            options: Arc::new(options),
+            standing: watch::Sender::new(Standing::Unfit),
+            writes: Writes::default(),
+            stats: ReplicaStats::new(),
+        })
+    }
+
+    pub fn stats(&self) -> &Arc<ReplicaStats> {
+        &self.stats
+    }
+
+    /// What the replica must have replayed to answer a read that must show the write at `written`.
+    /// `None`: the primary has to answer.
+    fn needed(&self, written: Lsn) -> Option<Lsn> {
+        let standing = *self.standing.borrow();
+        match standing {
+            Standing::KeepsUp { floor, until } if Instant::now() < until => {
+                Some(floor.max(written))
+            }
+            Standing::Alone { writes, until }
+                if Instant::now() < until && writes == self.writes.acknowledged() =>
+            {
+                Some(0)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether reads go on from the replica, after the primary did not answer one. Waits for the
+    /// monitor to find out what the reader knows already.
+    async fn goes_on_alone(&self) -> bool {
+        let found_out = |standing: &Standing| !matches!(standing, Standing::KeepsUp { .. });
+        let mut standing = self.standing.subscribe();
+        let _ = tokio::time::timeout(monitor::CHECK_LIMIT * 2, standing.wait_for(found_out)).await;
+        drop(standing);
+        matches!(*self.standing.borrow(), Standing::Alone { .. }) && self.needed(0).is_some()
+    }
+
+    /// After a commit and before it is acknowledged: reads of these posts and of the feed are to
+    /// show it.
+    pub async fn committed(
+        &self,
+        connection: &mut PgConnection,
+        post_ids: impl Iterator<Item = i64>,
+    ) -> Result<(), sqlx::Error> {
+        let flushed = sqlx::query_scalar(FLUSHED).fetch_one(connection).await?;
+        self.writes.committed(flushed, post_ids);
+        Ok(())
+    }
+}
+
+/// One worker's reads.
+pub struct Reads {
+    pub replica: Arc<Replica>,
+    pub feed: Callers<(), Bytes>,
+    pub post: Callers<i64, Bytes>,
+}
+
+impl Reads {
+    /// Asks the replica where it may answer, and else the primary.
+    pub async fn ask<Q: Copy + Send + 'static, A: Send + 'static>(
+        &self,
+        on_replica: &Callers<Q, A>,
+        on_primary: &Callers<Q, A>,
+        question: Q,
+    ) -> Result<A, ApiError> {
+        let answer = match self.replica.needed(0) {
+            Some(_) => on_replica.ask(question).await,
+            None => on_primary.ask(question).await,
+        };
+        match answer {
+            Err(ApiError::DatabaseUnavailable) if self.replica.goes_on_alone().await => {
+                on_replica.ask(question).await
+            }
+            answer => answer,
+        }
+    }
+}
