@@ -55,6 +55,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [ -d /run/systemd/system ] || fail "this system was not started by systemd"
 command -v apt-get >/dev/null || fail "this system has no apt-get: it wants Ubuntu 24.04 or Debian 12"
 [ -z "$binary" ] || [ -x "$binary" ] || fail "$binary is not a program"
+[ -z "$binary" ] || binary=$(readlink -f "$binary")
+# Users that commands run as below may not look into the present folder.
+cd /
 
 # What an earlier run decided holds until this one says otherwise.
 settings=/etc/onebox/install.conf
@@ -272,7 +275,7 @@ case $store in
         ;;
     sqlite)
         if [ ! -e /var/lib/onebox/feed.db ]; then
-            (cd / && runuser -u onebox -- "${seed[@]}")
+            runuser -u onebox -- "${seed[@]}"
             changed "made /var/lib/onebox/feed.db with the $data dataset"
         fi
         ;;

@@ -24,6 +24,8 @@ case ${1-} in
     *) fail "what is '$1'? See --help" ;;
 esac
 [ "$(id -u)" -eq 0 ] || fail "run it as root: sudo $0"
+# Users that commands run as below may not look into the present folder.
+cd /
 settings=/etc/onebox/install.conf
 store=$(sed -n 's/^store=//p' "$settings" 2>/dev/null || true)
 if [ $data = ask ]; then
