@@ -21,9 +21,10 @@ use crate::store::stats::Stats;
 /// How long making a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Pauses between tries to connect double from the first to the second.
+/// Pauses between tries to connect double from the first to the second: a server that is back is
+/// found soon, and one that refuses connections costs next to nothing.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// A connection unused for this long is asked for a sign of life before it is given a statement:
 /// a server that was restarted meanwhile then costs nobody an error.

@@ -36,6 +36,11 @@ const ANSWER_LIMIT: Duration = Duration::from_millis(250);
 /// The replica itself gives up a little earlier, which keeps the connection.
 const STATEMENT_LIMIT: Duration = Duration::from_millis(200);
 
+/// When the primary goes, the monitor finds out a moment after the first reader; when it is back,
+/// a moment before the last connection. A read that falls between is asked again.
+const RETRY_LIMIT: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_millis(25);
+
 /// All that the primary has on disk, and so all that a replica can be sent. Asked after a commit,
 /// it covers that commit.
 const FLUSHED: &str = "SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint";
@@ -61,7 +66,9 @@ pub struct Replica {
 /// Whether the replica may be read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    Unfit,
+    Unfit {
+        primary_answers: bool,
+    },
     /// Whoever has replayed `floor` is recent enough until then.
     KeepsUp {
         floor: Lsn,
@@ -81,7 +88,9 @@ impl Replica {
         let options = open::for_serving(settings.options, STATEMENT_LIMIT);
         Arc::new(Replica {
             options: Arc::new(options),
-            standing: watch::Sender::new(Standing::Unfit),
+            standing: watch::Sender::new(Standing::Unfit {
+                primary_answers: true,
+            }),
             writes: Writes::default(),
             stats: ReplicaStats::new(),
         })
@@ -106,16 +115,6 @@ impl Replica {
             }
             _ => None,
         }
-    }
-
-    /// Whether reads go on from the replica, after the primary did not answer one. Waits for the
-    /// monitor to find out what the reader knows already.
-    async fn goes_on_alone(&self) -> bool {
-        let found_out = |standing: &Standing| !matches!(standing, Standing::KeepsUp { .. });
-        let mut standing = self.standing.subscribe();
-        let _ = tokio::time::timeout(monitor::CHECK_LIMIT * 2, standing.wait_for(found_out)).await;
-        drop(standing);
-        matches!(*self.standing.borrow(), Standing::Alone { .. }) && self.needed(0).is_some()
     }
 
     /// After a commit and before it is acknowledged: reads of these posts and of the feed are to
@@ -146,15 +145,27 @@ impl Reads {
         on_primary: &Callers<Q, A>,
         question: Q,
     ) -> Result<A, ApiError> {
-        let answer = match self.replica.needed(0) {
+        let ask = async || match self.replica.needed(0) {
             Some(_) => on_replica.ask(question).await,
             None => on_primary.ask(question).await,
         };
-        match answer {
-            Err(ApiError::DatabaseUnavailable) if self.replica.goes_on_alone().await => {
-                on_replica.ask(question).await
+        let asked = Instant::now();
+        let mut answer = ask().await;
+        // Nobody there to answer: for as long as one of the two is about to be.
+        while matches!(answer, Err(ApiError::DatabaseUnavailable)) && asked.elapsed() < RETRY_LIMIT
+        {
+            let standing = *self.replica.standing.borrow();
+            match standing {
+                Standing::Unfit {
+                    primary_answers: false,
+                } => break,
+                Standing::Alone { .. } if self.replica.needed(0).is_some() => {
+                    return ask().await;
+                }
+                _ => tokio::time::sleep(RETRY_PAUSE).await,
             }
-            answer => answer,
+            answer = ask().await;
         }
+        answer
     }
 }

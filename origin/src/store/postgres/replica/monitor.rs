@@ -16,7 +16,7 @@ use crate::store::postgres::fault::{self, describe};
 use crate::store::target::Target;
 
 /// How long one look at a server may take, a connection that has to be made included.
-pub const CHECK_LIMIT: Duration = Duration::from_secs(1);
+const CHECK_LIMIT: Duration = Duration::from_secs(1);
 
 /// Looks are this far apart, or a fifth of the bound where that is less: a replica that keeps up
 /// is seen to be at most about two looks behind, and one look that comes late changes nothing.
@@ -134,6 +134,13 @@ impl Watch {
         primary: Result<Look, Fault>,
         replica: Result<Look, Fault>,
     ) -> Verdict {
+        let primary_answers = primary.is_ok();
+        let unfit = |state, reason| Verdict {
+            state,
+            reason,
+            standing: Standing::Unfit { primary_answers },
+            shown: None,
+        };
         // Noted whatever the replica is: it may be back for the next look.
         if let Ok(primary) = &primary {
             self.identity = Some(primary.identity);
@@ -142,8 +149,8 @@ impl Watch {
         }
         let replica = match replica {
             Ok(replica) => replica,
-            Err(Fault::Away(reason)) => return Verdict::unfit(State::Away, reason),
-            Err(Fault::Refused(reason)) => return Verdict::unfit(State::Refused, reason),
+            Err(Fault::Away(reason)) => return unfit(State::Away, reason),
+            Err(Fault::Refused(reason)) => return unfit(State::Refused, reason),
         };
         let replayed_before = std::mem::replace(&mut self.replayed, replica.lsn);
         let objection = if !replica.is_replica {
@@ -161,12 +168,12 @@ impl Watch {
             None
         };
         if let Some(objection) = objection {
-            return Verdict::unfit(State::Refused, objection.to_owned());
+            return unfit(State::Refused, objection.to_owned());
         }
         let (Some(shown), Some(latest)) =
             (self.moments.shown_by(replica.lsn), self.moments.latest())
         else {
-            return Verdict::unfit(State::Lags, "behind by more than the bound".to_owned());
+            return unfit(State::Lags, "behind by more than the bound".to_owned());
         };
         let (state, reason, standing) = match primary {
             Ok(_) => {
@@ -178,13 +185,13 @@ impl Watch {
                 let until = latest.at + self.alone_limit;
                 if until <= Instant::now() {
                     let reason = "the primary has been away for longer than reads may go on";
-                    return Verdict::unfit(State::Lags, reason.to_owned());
+                    return unfit(State::Lags, reason.to_owned());
                 }
                 (State::Alone, reason, Standing::Alone { writes, until })
             }
             Err(Fault::Refused(reason)) => {
                 let reason = format!("the primary cannot be looked at: {reason}");
-                return Verdict::unfit(State::Lags, reason);
+                return unfit(State::Lags, reason);
             }
         };
         Verdict {
@@ -212,17 +219,6 @@ impl Watch {
             State::Refused => {
                 warn!(%replica, reason, "the replica cannot be read from: reads go to the primary")
             }
-        }
-    }
-}
-
-impl Verdict {
-    fn unfit(state: State, reason: String) -> Verdict {
-        Verdict {
-            state,
-            reason,
-            standing: Standing::Unfit,
-            shown: None,
         }
     }
 }

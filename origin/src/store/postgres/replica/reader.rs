@@ -79,7 +79,7 @@ impl<S: ReplicaRead> Reader<S> {
         let mut standing = self.replica.standing.subscribe();
         let connecting = async {
             loop {
-                let fit = |standing: &Standing| *standing != Standing::Unfit;
+                let fit = |standing: &Standing| !matches!(standing, Standing::Unfit { .. });
                 if standing.wait_for(fit).await.is_err() {
                     // The monitor has ended, and with it the process.
                     std::future::pending::<()>().await;
