@@ -3,6 +3,7 @@
 
 mod open;
 mod reader;
+mod statement;
 mod writer;
 
 use std::path::Path;
@@ -54,7 +55,7 @@ impl Database {
     /// Must be called on the worker's runtime: the replies to its writes arrive there.
     pub fn worker(&self) -> Result<Store, OpenError> {
         Ok(Store {
-            reader: Mutex::new(Reader::new(open::open_for_reading(&self.path)?)),
+            reader: Mutex::new(open::reader(&self.path)?),
             writer: self.writer.clone(),
             replies: Replies::start(),
         })

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::reader::Reader;
 use crate::store::OpenError;
 
 /// How long a write waits for another process's transaction (a backup, a shell) to end.
@@ -38,8 +39,9 @@ pub fn open_for_writing(path: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
-pub fn open_for_reading(path: &Path) -> Result<Connection, OpenError> {
-    connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+pub fn reader(path: &Path) -> Result<Reader, OpenError> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    Reader::new(connection).map_err(|fault| explain(path, fault))
 }
 
 fn connect(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {

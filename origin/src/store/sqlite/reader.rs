@@ -2,20 +2,23 @@
 
 use std::ops::Range;
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::Connection;
 use shared::api::{self, FEED_POSTS, Post};
+
+use super::statement::Statement;
 
 /// Answered from the index on (created_at, id) alone.
 const NEWEST: &str = "SELECT id FROM posts ORDER BY created_at DESC, id DESC LIMIT 20";
 
-/// The newest posts are neighbours in `posts`, and their likes in `likes_post_id_idx`: with a range
-/// scan of each a feed takes 219,000 instructions, as one statement with twenty counts 265,000
-/// (docs/sqlite-design.md). CROSS JOIN keeps SQLite from starting at `users`.
-const POSTS_IN_RANGE: &str = "SELECT p.id, p.body, p.created_at, u.username \
-    FROM posts p CROSS JOIN users u ON u.id = p.user_id WHERE p.id BETWEEN ?1 AND ?2";
+/// The newest posts are neighbours in `posts`, and their likes in `likes_post_id_idx`: a scan of each
+/// from the lowest of the ids replaces twenty seeks (docs/sqlite-design.md). It is left at the first
+/// id above the highest: mostly there is none, and a bound in the statement would be compared with
+/// every row. CROSS JOIN keeps SQLite from starting at `users`.
+const POSTS_FROM: &str = "SELECT p.id, p.body, p.created_at, u.username \
+    FROM posts p CROSS JOIN users u ON u.id = p.user_id WHERE p.id >= ?1 ORDER BY p.id";
 
 /// One row a like, counted by us.
-const LIKES_IN_RANGE: &str = "SELECT post_id FROM likes WHERE post_id BETWEEN ?1 AND ?2";
+const LIKES_FROM: &str = "SELECT post_id FROM likes WHERE post_id >= ?1 ORDER BY post_id";
 
 const POST: &str = "SELECT p.body, p.created_at, u.username, \
     (SELECT count(*) FROM likes WHERE post_id = p.id) \
@@ -26,10 +29,24 @@ const POST: &str = "SELECT p.body, p.created_at, u.username, \
 const MAX_ID_SPAN: i64 = 4 * FEED_POSTS as i64;
 
 pub struct Reader {
-    connection: Connection,
+    health: Statement,
+    post: Statement,
+    begin: Statement,
+    commit: Statement,
+    newest: Statement,
+    posts: Statement,
+    likes: Statement,
     /// The feed's texts, end to end: kept only for its capacity.
     texts: String,
+    /// After its statements: it closes when they are gone.
+    _connection: Connection,
 }
+
+// SAFETY: SQLite is built for several threads with a connection, and its statements, used by one at
+// a time (SQLITE_THREADSAFE=2). All that can reach this connection is in here, and `&mut self`
+// lets one thread in.
+#[allow(unsafe_code)]
+unsafe impl Send for Reader {}
 
 #[derive(Clone, Default)]
 struct FeedRow {
@@ -41,39 +58,44 @@ struct FeedRow {
 }
 
 impl Reader {
-    pub fn new(connection: Connection) -> Reader {
-        Reader {
-            connection,
+    pub fn new(connection: Connection) -> rusqlite::Result<Reader> {
+        let prepare = |sql| Statement::prepare(&connection, sql);
+        Ok(Reader {
+            health: prepare("SELECT 1")?,
+            post: prepare(POST)?,
+            begin: prepare("BEGIN")?,
+            commit: prepare("COMMIT")?,
+            newest: prepare(NEWEST)?,
+            posts: prepare(POSTS_FROM)?,
+            likes: prepare(LIKES_FROM)?,
             texts: String::new(),
+            _connection: connection,
+        })
+    }
+
+    pub fn health(&mut self) -> rusqlite::Result<()> {
+        self.health.execute()
+    }
+
+    pub fn post(&mut self, id: i64) -> rusqlite::Result<Option<Vec<u8>>> {
+        let mut rows = self.post.query([id])?;
+        if !rows.next()? {
+            return Ok(None);
         }
-    }
-
-    pub fn health(&self) -> rusqlite::Result<()> {
-        self.connection
-            .prepare_cached("SELECT 1")?
-            .query_row([], |_| Ok(()))
-    }
-
-    pub fn post(&self, id: i64) -> rusqlite::Result<Option<Vec<u8>>> {
-        self.connection
-            .prepare_cached(POST)?
-            .query_row([id], |row| {
-                Ok(api::render_post(&Post {
-                    id,
-                    body: text(row, 0)?,
-                    created_at: text(row, 1)?,
-                    author: text(row, 2)?,
-                    like_count: row.get(3)?,
-                }))
-            })
-            .optional()
+        Ok(Some(api::render_post(&Post {
+            id,
+            body: rows.text(0)?,
+            created_at: rows.text(1)?,
+            author: rows.text(2)?,
+            like_count: rows.integer(3),
+        })))
     }
 
     pub fn feed(&mut self) -> rusqlite::Result<Vec<u8>> {
         // One snapshot for all statements: the counts belong to the posts.
-        self.connection.prepare_cached("BEGIN")?.execute([])?;
+        self.begin.execute()?;
         let rendered = self.feed_in_snapshot();
-        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        self.commit.execute()?;
         rendered
     }
 
@@ -105,13 +127,12 @@ impl Reader {
     }
 
     /// The ids of the feed, in its order.
-    fn newest(&self) -> rusqlite::Result<Vec<FeedRow>> {
+    fn newest(&mut self) -> rusqlite::Result<Vec<FeedRow>> {
         let mut newest = Vec::with_capacity(FEED_POSTS);
-        let mut statement = self.connection.prepare_cached(NEWEST)?;
-        let mut ids = statement.query([])?;
-        while let Some(row) = ids.next()? {
+        let mut ids = self.newest.query([])?;
+        while ids.next()? {
             newest.push(FeedRow {
-                id: row.get(0)?,
+                id: ids.integer(0),
                 ..FeedRow::default()
             });
         }
@@ -126,30 +147,38 @@ impl Reader {
             texts.push_str(text);
             start..texts.len()
         };
-        let mut statement = self.connection.prepare_cached(POSTS_IN_RANGE)?;
-        let mut posts = statement.query([lowest, highest])?;
-        while let Some(post) = posts.next()? {
-            let id: i64 = post.get(0)?;
+        let mut posts = self.posts.query([lowest])?;
+        while posts.next()? {
+            let id = posts.integer(0);
+            if id > highest {
+                break;
+            }
             if let Some(row) = newest.iter_mut().find(|row| row.id == id) {
-                row.body = keep(text(post, 1)?);
-                row.created_at = keep(text(post, 2)?);
-                row.author = keep(text(post, 3)?);
+                row.body = keep(posts.text(1)?);
+                row.created_at = keep(posts.text(2)?);
+                row.author = keep(posts.text(3)?);
             }
         }
 
-        let mut statement = self.connection.prepare_cached(LIKES_IN_RANGE)?;
-        let mut likes = statement.query([lowest, highest])?;
-        while let Some(like) = likes.next()? {
-            let post_id: i64 = like.get(0)?;
+        let mut count = |post_id: i64, likes: i64| {
             if let Some(row) = newest.iter_mut().find(|row| row.id == post_id) {
-                row.like_count += 1;
+                row.like_count = likes;
             }
+        };
+        let (mut post_id, mut likes_of_post) = (lowest, 0);
+        let mut likes = self.likes.query([lowest])?;
+        while likes.next()? {
+            let id = likes.integer(0);
+            if id != post_id {
+                count(post_id, likes_of_post);
+                (post_id, likes_of_post) = (id, 0);
+                if id > highest {
+                    break;
+                }
+            }
+            likes_of_post += 1;
         }
+        count(post_id, likes_of_post);
         Ok(())
     }
-}
-
-/// A text column without a copy.
-fn text<'row>(row: &'row Row<'_>, column: usize) -> rusqlite::Result<&'row str> {
-    Ok(row.get_ref(column)?.as_str()?)
 }
