@@ -57,7 +57,11 @@ impl Machine {
 /// Some print their version on stderr.
 fn first_line(program: &str, args: &[&str]) -> Option<String> {
     let mut command = Command::new(program);
-    command.args(args).current_dir(cache::workspace());
+    command.args(args);
+    // Gone where a built bench was copied to.
+    if cache::workspace().is_dir() {
+        command.current_dir(cache::workspace());
+    }
     command.stdin(std::process::Stdio::null());
     let output = command
         .output()

@@ -75,8 +75,7 @@ impl Datasets {
     /// A server of one's own whose database [`Postgres::url`] holds the dataset.
     pub fn postgres(&self, scale: Scale, options: postgres::Options) -> Result<Postgres> {
         let kept = self.kept_postgres(scale)?;
-        let from = Some(kept.path.join("data"));
-        Postgres::start_with(postgres::Options { from, ..options })
+        Postgres::start_with(options.begun_with(&kept))
     }
 
     /// The first users' tokens, signed with [`origin::SECRET`].
@@ -96,7 +95,8 @@ impl Datasets {
         })
     }
 
-    fn kept_postgres(&self, scale: Scale) -> Result<cache::Kept> {
+    /// A stopped cluster that holds the dataset, for [`postgres::Options::begun_with`].
+    pub fn kept_postgres(&self, scale: Scale) -> Result<cache::Kept> {
         let version = Programs::find()?.major_version()?;
         let name = format!("postgres-{version}-{}", scale.name());
         cache::folder(&name, seed_key()?, |target| {

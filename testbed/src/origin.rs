@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::process::{AS_IT_IS, Prepare};
 use crate::{Error, Result, Server, cache};
 
 /// What tests and measurements sign tokens with.
@@ -58,9 +59,15 @@ pub struct Origin(Server);
 impl Origin {
     /// Starts on a free port, unless the configuration names one.
     pub fn start(config: OriginConfig) -> Result<Self> {
+        Self::start_prepared(config, AS_IT_IS)
+    }
+
+    pub fn start_prepared(config: OriginConfig, prepare: Prepare) -> Result<Self> {
         let command = |port: u16| {
             let config = config.clone().env("HOST", "127.0.0.1").env("PORT", port);
-            Ok(config.command())
+            let mut command = config.command();
+            prepare(&mut command)?;
+            Ok(command)
         };
         let named = config.env.iter().find(|(name, _)| name == "PORT");
         match named.map(|(_, port)| port.parse()) {

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::error::Context;
-use crate::process::{CpuTime, Process, Signal};
+use crate::process::{AS_IT_IS, CpuTime, Prepare, Process, Signal};
 use crate::{Error, Result, TempDir, cache, net, process};
 
 const SUPERUSER: &str = "postgres";
@@ -42,6 +42,14 @@ impl Options {
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .to_vec(),
             from: None,
+        }
+    }
+
+    /// Begins with a copy of the cluster that is kept there.
+    pub fn begun_with(self, kept: &cache::Kept) -> Options {
+        Options {
+            from: Some(kept.path.join("data")),
+            ..self
         }
     }
 }
@@ -86,13 +94,17 @@ impl Postgres {
     }
 
     pub fn start_with(options: Options) -> Result<Self> {
-        Self::create(options)?.started_on_a_free_port()
+        Self::start_prepared(options, AS_IT_IS)
     }
 
-    fn started_on_a_free_port(mut self) -> Result<Self> {
+    pub fn start_prepared(options: Options, prepare: Prepare) -> Result<Self> {
+        Self::create(options)?.started_on_a_free_port(prepare)
+    }
+
+    fn started_on_a_free_port(mut self, prepare: Prepare) -> Result<Self> {
         // Between finding a free port and taking it, someone else may.
         for tries_left in (0..3).rev() {
-            match self.start_again() {
+            match self.launch(prepare) {
                 Err(error) if tries_left > 0 && error.to_string().contains("in use") => {
                     self.port = net::free_port();
                 }
@@ -134,6 +146,10 @@ impl Postgres {
 
     /// Starts the server again after [`Postgres::stop`], on the same port with the same data.
     pub fn start_again(&mut self) -> Result<()> {
+        self.launch(AS_IT_IS)
+    }
+
+    fn launch(&mut self, prepare: Prepare) -> Result<()> {
         assert!(self.process.is_none(), "the server runs already");
         let data = self.data_folder();
         let mut command = self.programs.command("postgres");
@@ -141,6 +157,7 @@ impl Postgres {
         for (name, value) in self.settings() {
             command.arg("-c").arg(format!("{name}={value}"));
         }
+        prepare(&mut command)?;
         // Immediate shutdown is what the server itself asks for in an emergency: it takes its
         // children along.
         let mut process = Process::start_with("PostgreSQL", command, Signal::QUIT)?;

@@ -1,8 +1,10 @@
 //! Child processes that never outlive their owner, and what they cost.
 
+mod admission;
 mod log;
 mod usage;
 
+pub use admission::admit_first;
 pub use log::Log;
 pub use usage::{
     CpuTime, Memory, Stat, all, allowed_cores, command_line, cpu_time, cpu_time_of,
@@ -21,6 +23,10 @@ pub use rustix::process::Signal;
 
 use crate::error::Context;
 use crate::{Error, Result, net};
+
+/// What is done to a server's command before it is run.
+pub type Prepare<'a> = &'a dyn Fn(&mut Command) -> Result<()>;
+pub const AS_IT_IS: Prepare<'static> = &|_| Ok(());
 
 /// A running child. Its output is kept in [`Log`]; dropping the value kills it.
 #[derive(Debug)]

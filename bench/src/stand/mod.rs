@@ -6,9 +6,11 @@ pub mod peers;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::Command;
 
 use testbed::dataset::{Datasets, Scale, Sqlite};
 use testbed::postgres::{self, Postgres};
+use testbed::process::Prepare;
 use testbed::workerd::{self, WorkerConfig, Workerd};
 use testbed::{Error, Origin, OriginConfig, Result, Server, TempDir, cache, origin, process};
 
@@ -110,6 +112,25 @@ impl Stand {
         cores: &Cores,
     ) -> Result<Stand> {
         let enclosure = limits.map(Enclosure::new).transpose()?;
+        let in_box = |command: &mut Command| match &enclosure {
+            Some(enclosure) => enclosure.confine(command),
+            None => Ok(()),
+        };
+        let mut stand =
+            Self::start_prepared(topology, workshop, cores, &in_box).map_err(|error| {
+                // A server that was not let in could not say why it did not start.
+                (enclosure.as_ref().and_then(Enclosure::refusal)).unwrap_or(error)
+            })?;
+        stand.enclosure = enclosure;
+        Ok(stand)
+    }
+
+    fn start_prepared(
+        topology: Topology,
+        workshop: &Workshop,
+        cores: &Cores,
+        in_box: Prepare,
+    ) -> Result<Stand> {
         let folder = TempDir::new("stand")?;
         let tokens = workshop.datasets.tokens(workshop.scale)?;
         let tokens = serde_json::to_string(&tokens)
@@ -119,10 +140,7 @@ impl Stand {
             .map_err(|error| Error::new(format!("cannot write {}: {error}", file.display())))?;
 
         let mut roles = Vec::new();
-        let mut admit = |name: &'static str, root: u32, is_on_box: bool| {
-            if let (true, Some(enclosure)) = (is_on_box, &enclosure) {
-                enclosure.admit(root)?;
-            }
+        let mut add = |name: &'static str, root: u32, is_on_box: bool| {
             let cores = match is_on_box {
                 true => &cores.on_box,
                 false => &cores.off_box,
@@ -146,17 +164,16 @@ impl Stand {
                 made.url()
             }
             Store::Postgres => {
-                let datasets = &workshop.datasets;
-                let made = match topology.app {
-                    App::Origin { .. } => {
-                        datasets.postgres(workshop.scale, postgres::Options::as_deployed())?
-                    }
+                let kept = match topology.app {
+                    App::Origin { .. } => workshop.datasets.kept_postgres(workshop.scale)?,
                     App::Express { .. } | App::Plain => {
-                        peers::database(datasets, workshop.scale, postgres::Options::as_deployed())?
+                        peers::kept_database(&workshop.datasets, workshop.scale)?
                     }
                 };
+                let options = postgres::Options::as_deployed().begun_with(&kept);
+                let made = Postgres::start_prepared(options, in_box)?;
                 let made = postgres.insert(made);
-                admit(POSTGRES, made.pid().unwrap_or_default(), true)?;
+                add(POSTGRES, made.pid().unwrap_or_default(), true)?;
                 made.url()
             }
         };
@@ -168,25 +185,31 @@ impl Stand {
                 if keeps_feed {
                     config = config.env("FEED_CACHE_MS", FEED_CACHE_MS);
                 }
-                ("origin", Origin::start(config)?.into_server())
+                (
+                    "origin",
+                    Origin::start_prepared(config, in_box)?.into_server(),
+                )
             }
-            App::Express { keeps_feed } => ("express", peers::express(&url, cache_ms(keeps_feed))?),
+            App::Express { keeps_feed } => (
+                "express",
+                peers::express(&url, cache_ms(keeps_feed), in_box)?,
+            ),
             App::Plain => (
                 "plain",
-                peers::plain(&cache::build("plain", "release")?, &url)?,
+                peers::plain(&cache::build("plain", "release")?, &url, in_box)?,
             ),
         };
-        admit(name, app.pid(), true)?;
+        add(name, app.pid(), true)?;
         let front = match topology.front {
             Front::None => None,
             Front::Nginx => {
-                let nginx = Nginx::start(app.port())?;
-                admit("nginx", nginx.pid(), true)?;
+                let nginx = Nginx::start(app.port(), in_box)?;
+                add("nginx", nginx.pid(), true)?;
                 Some(FrontServer::Nginx(nginx))
             }
             Front::Edge { keeps_posts } => {
                 let edge = edge(cache_ms(keeps_posts), app.port())?;
-                admit("edge", edge.pid(), false)?;
+                add("edge", edge.pid(), false)?;
                 Some(FrontServer::Edge(edge))
             }
         };
@@ -197,7 +220,7 @@ impl Stand {
             _postgres: postgres,
             _sqlite: sqlite,
             folder,
-            enclosure,
+            enclosure: None,
             address,
             roles,
         })

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use testbed::process::{Process, Signal};
+use testbed::process::{Prepare, Process, Signal};
 use testbed::{Error, Result, TempDir, free_port, http, wait_until};
 
 /// A running Nginx. It is asked to stop, not killed: only then does its master process take
@@ -23,7 +23,7 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 impl Nginx {
-    pub fn start(origin_port: u16) -> Result<Nginx> {
+    pub fn start(origin_port: u16, prepare: Prepare) -> Result<Nginx> {
         let folder = TempDir::new("nginx")?;
         let prefix = folder.join("prefix");
         let port = free_port();
@@ -39,6 +39,7 @@ impl Nginx {
         let mut command = Command::new(program()?);
         command.args(["-e", "stderr", "-p"]).arg(&prefix);
         command.arg("-c").arg(&config);
+        prepare(&mut command)?;
         let process = Process::start_with("Nginx", command, Signal::TERM)?;
         let mut nginx = Nginx {
             process,

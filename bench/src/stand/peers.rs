@@ -4,11 +4,12 @@ use std::path::Path;
 use std::process::Command;
 
 use testbed::dataset::{Datasets, Scale};
-use testbed::postgres::{self, Postgres, Stop};
+use testbed::postgres::{self, Stop};
+use testbed::process::Prepare;
 use testbed::{Error, Result, Server, cache, origin, process};
 
-/// A server of one's own with the dataset in the peers' tables.
-pub fn database(datasets: &Datasets, scale: Scale, options: postgres::Options) -> Result<Postgres> {
+/// A stopped cluster that holds the dataset in the peers' tables.
+pub fn kept_database(datasets: &Datasets, scale: Scale) -> Result<cache::Kept> {
     let schema = cache::workspace().join("bench/peers/schema.sql");
     // Made from the origin's dataset, so it is as old as the older of the two.
     let key = cache::key_of(&[
@@ -18,7 +19,7 @@ pub fn database(datasets: &Datasets, scale: Scale, options: postgres::Options) -
     ])?;
     let sql = std::fs::read_to_string(&schema)
         .map_err(|error| Error::new(format!("cannot read {}: {error}", schema.display())))?;
-    let kept = cache::folder(&format!("postgres-peers-{}", scale.name()), key, |target| {
+    cache::folder(&format!("postgres-peers-{}", scale.name()), key, |target| {
         let quick = [("max_wal_size", "4GB"), ("maintenance_work_mem", "256MB")];
         let mut server = datasets.postgres(
             scale,
@@ -32,15 +33,11 @@ pub fn database(datasets: &Datasets, scale: Scale, options: postgres::Options) -
         server.query("CHECKPOINT")?;
         server.stop(Stop::Fast)?;
         cache::copy(&server.data_folder(), &target.join("data"))
-    })?;
-    Postgres::start_with(postgres::Options {
-        from: Some(kept.path.join("data")),
-        ..options
     })
 }
 
 /// Express 5 and pg, with `node`.
-pub fn express(database_url: &str, feed_cache_ms: u64) -> Result<Server> {
+pub fn express(database_url: &str, feed_cache_ms: u64, prepare: Prepare) -> Result<Server> {
     let folder = cache::workspace().join("bench/peers/express");
     if !folder.join("node_modules/express").exists() {
         let mut npm = Command::new("npm");
@@ -60,18 +57,20 @@ pub fn express(database_url: &str, feed_cache_ms: u64) -> Result<Server> {
             .env("JWT_SECRET", origin::SECRET)
             .env("FEED_CACHE_MS", feed_cache_ms.to_string())
             .env("NODE_ENV", "production");
+        prepare(&mut node)?;
         Ok(node)
     })
 }
 
 /// axum and sqlx; `program` is the package `plain`, built.
-pub fn plain(program: &Path, database_url: &str) -> Result<Server> {
+pub fn plain(program: &Path, database_url: &str, prepare: Prepare) -> Result<Server> {
     Server::start("the plain axum application", "/health", |port| {
         let mut plain = Command::new(program);
         plain
             .env("PORT", port.to_string())
             .env("DATABASE_URL", database_url)
             .env("JWT_SECRET", origin::SECRET);
+        prepare(&mut plain)?;
         Ok(plain)
     })
 }

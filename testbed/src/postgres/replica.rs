@@ -22,7 +22,7 @@ impl Postgres {
                 .arg(data);
             process::run(copy).map(drop)
         })?;
-        replica.started_on_a_free_port()
+        replica.started_on_a_free_port(AS_IT_IS)
     }
 
     /// Keeps what arrives without replaying it: the replica falls behind and goes on answering.

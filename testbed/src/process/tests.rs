@@ -29,6 +29,35 @@ fn a_dropped_process_is_gone() {
 }
 
 #[test]
+fn a_program_begins_once_its_process_was_admitted() {
+    let (seen, pids) = mpsc::channel();
+    let mut command = shell("echo begun");
+    admit_first(&mut command, move |pid| {
+        // Still a copy of its owner.
+        seen.send((pid, command_line(pid))).unwrap();
+        true
+    })
+    .unwrap();
+    let mut process = Process::start("sh", command).unwrap();
+    assert!(process.wait(SOON).unwrap().success());
+    assert_eq!(process.log().lines(), ["begun"]);
+    let own = command_line(std::process::id());
+    assert_eq!(pids.recv().unwrap(), (process.pid(), own));
+}
+
+#[test]
+fn a_process_that_is_not_admitted_does_not_begin() {
+    let dir = crate::TempDir::new("admission").unwrap();
+    let mark = dir.join("begun");
+    let mut command = shell("echo > \"$0\"");
+    command.arg(&mark);
+    admit_first(&mut command, |_| false).unwrap();
+    let error = Process::start("sh", command).unwrap_err();
+    assert!(error.to_string().contains("cannot start sh"), "{error}");
+    assert!(!mark.exists());
+}
+
+#[test]
 fn a_process_outlives_the_thread_that_started_it() {
     let start = || Process::start("sleep", shell("exec sleep 600")).unwrap();
     let mut process = std::thread::spawn(start).join().unwrap();
