@@ -10,7 +10,7 @@ use serde_json::Value;
 use sqlx::Connection;
 use sqlx::postgres::PgConnection;
 use testbed::Postgres;
-use testbed::postgres::Stop;
+use testbed::postgres::{PASSWORD, Stop};
 use tokio::time::{sleep, timeout};
 
 use crate::postgres::{POSTS, start_server};
@@ -59,12 +59,16 @@ struct Opened {
 
 impl Opened {
     async fn of(primary: &Postgres, replica: &Postgres, lag_bound: Duration) -> Opened {
+        Opened::at(&primary.url(), &replica.url(), lag_bound).await
+    }
+
+    async fn at(primary: &str, replica: &str, lag_bound: Duration) -> Opened {
         let settings = Settings {
-            options: replica.url().parse().unwrap(),
+            options: replica.parse().unwrap(),
             lag_bound,
             alone_limit: Duration::from_secs(60),
         };
-        let database = Database::open(primary.url().parse().unwrap())
+        let database = Database::open(primary.parse().unwrap())
             .await
             .unwrap()
             .with_replica(settings);
@@ -150,6 +154,24 @@ async fn a_replica_that_keeps_up_answers_all_reads() {
     println!("{replica} reads on the replica, {primary} on the primary");
     // A machine that stands still for a quarter of a second sends a read on to the primary.
     assert!(replica >= 95 && primary <= 5);
+}
+
+#[tokio::test]
+async fn a_role_without_special_rights_is_enough() {
+    let pair = Pair::start();
+    let grants = "CREATE USER app PASSWORD 'app'; GRANT SELECT ON ALL TABLES IN SCHEMA public TO app; \
+         GRANT INSERT, UPDATE ON posts TO app; GRANT INSERT ON likes TO app; \
+         GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO app";
+    pair.primary.query(grants).unwrap();
+    pair.primary.wait_for_replay(&pair.replica).unwrap();
+    let as_app =
+        |server: &Postgres| (server.url()).replace(&format!("postgres:{PASSWORD}@"), "app:app@");
+    let (primary, replica) = (as_app(&pair.primary), as_app(&pair.replica));
+    let opened = Opened::at(&primary, &replica, LAG_BOUND).await;
+    opened.stands(State::KeepsUp).await;
+    opened.read_on_replica("feed_on_replica").await;
+    let created = create(&opened.store, "by app").await;
+    assert_eq!(opened.post(created.id).await["body"], "by app");
 }
 
 #[tokio::test]

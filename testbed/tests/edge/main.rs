@@ -9,6 +9,7 @@ mod panic;
 mod platform;
 mod posts;
 mod real_origin;
+mod several_origins;
 mod soak;
 mod wrangler;
 mod writes;

@@ -166,14 +166,15 @@ impl Store {
     pub async fn feed(&self) -> Result<Bytes, ApiError> {
         match &self.replica {
             None => self.feed.ask(()).await,
-            Some(on) => on.ask(&on.feed, &self.feed, ()).await,
+            // On the heap: who has no replica does not carry what reading from one takes.
+            Some(on) => Box::pin(on.ask(&on.feed, &self.feed, ())).await,
         }
     }
 
     pub async fn post(&self, id: i64) -> Result<Bytes, ApiError> {
         match &self.replica {
             None => self.post.ask(id).await,
-            Some(on) => on.ask(&on.post, &self.post, id).await,
+            Some(on) => Box::pin(on.ask(&on.post, &self.post, id)).await,
         }
     }
 

@@ -31,12 +31,16 @@ impl Moments {
     pub fn push(&mut self, moment: Moment) {
         // A primary that has less than before was restored from an older copy.
         if self.latest().is_some_and(|latest| latest.lsn > moment.lsn) {
-            self.kept.clear();
+            self.clear();
         }
         while (self.kept.front()).is_some_and(|oldest| oldest.at + self.bound <= moment.at) {
             self.kept.pop_front();
         }
         self.kept.push_back(moment);
+    }
+
+    pub fn clear(&mut self) {
+        self.kept.clear();
     }
 
     pub fn latest(&self) -> Option<Moment> {

@@ -161,6 +161,8 @@ impl Watch {
         {
             Some("it replicates another server, or another database than DATABASE_URL names")
         } else if (primary.as_ref()).is_ok_and(|primary| replayed_before > primary.lsn) {
+            // Nor may it count as recent when the primary comes past it.
+            self.moments.clear();
             Some("it is ahead of the primary: their histories have parted")
         } else if primary.as_ref().is_ok_and(|primary| primary.is_replica) {
             Some("DATABASE_URL names a replica itself")
