@@ -27,6 +27,37 @@ fn wait_for_line(origin: &Origin, line: &str) {
     wait_until(line, PATIENCE, || Ok(origin.log().text().contains(line))).unwrap();
 }
 
+/// Also of the newest posts and the feed, which writes change all the time and must show.
+#[test]
+fn under_steady_writes_most_reads_are_the_replicas() {
+    let primary = start_server(&[]);
+    let replica = primary.start_replica(REPLICA_SETTINGS).unwrap();
+    let metrics = format!("127.0.0.1:{}", testbed::free_port());
+    let config = OriginConfig::new(BINARY, &primary.url())
+        .env("DATABASE_REPLICA_URL", replica.url())
+        .env("METRICS_ADDR", &metrics);
+    let origin = Origin::start(config).unwrap();
+    wait_for_line(&origin, "the replica keeps up");
+    let load = Load::at(origin.base_url(), |load| {
+        load.phase("both up", || {}, 3 * S);
+    });
+    println!("{load}");
+    let page = testbed::http::get(&format!("http://{metrics}/metrics")).unwrap();
+    let value = |series: &str| -> f64 {
+        let line = page.body.lines().find_map(|line| line.strip_prefix(series));
+        line.unwrap().trim().parse().unwrap()
+    };
+    let calls = |call: &str| value(&format!("store_group_size_sum{{call=\"{call}\"}}"));
+    let on_replica = calls("feed_on_replica") + calls("post_on_replica");
+    let on_primary = calls("feed") + calls("post");
+    let share = on_replica / (on_replica + on_primary);
+    println!("reads that the replica answered: {:.0}%", share * 100.0);
+    assert!(share > 0.5, "{share}");
+    assert_eq!(value("store_replica_state{state=\"keeps_up\"}"), 1.0);
+    assert!(value("store_replica_lag_seconds") < 0.5);
+    assert_eq!(load.not_shown(), 0);
+}
+
 #[test]
 fn the_replica_is_killed_and_then_the_primary() {
     let mut primary = start_server(&[]);
