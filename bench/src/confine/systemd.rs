@@ -67,7 +67,7 @@ pub(super) fn enclose(root: &Path, name: &str, limits: Limits) -> Result<Enclosu
     Ok(enclosure)
 }
 
-fn properties(limits: Limits) -> [String; 5] {
+pub(super) fn properties(limits: Limits) -> [String; 5] {
     [
         format!("CPUQuota={:.2}%", limits.cpu_percent),
         format!("CPUQuotaPeriodSec={PERIOD_US}us"),

@@ -154,6 +154,40 @@ fn what_version_1_would_not_limit_is_said() {
 }
 
 #[test]
+fn a_scope_has_the_same_limits() {
+    let [cpu, period, memory, swap, _] = systemd::properties(LIMITS);
+    assert_eq!(
+        (&*cpu, &*period),
+        ("CPUQuota=12.50%", "CPUQuotaPeriodSec=10000us")
+    );
+    assert_eq!(
+        (&*memory, &*swap),
+        ("MemoryMax=67108864", "MemorySwapMax=0")
+    );
+}
+
+#[test]
+fn a_scope_with_version_1_would_confine_nothing() {
+    let root = TempDir::new("cgroup").unwrap();
+    let error = systemd::enclose(root.path(), "onebox-1", LIMITS).unwrap_err();
+    assert!(error.to_string().contains("cgroup v1"), "{error}");
+}
+
+#[test]
+fn a_process_that_cannot_be_let_in_does_not_start_and_the_reason_is_kept() {
+    let mut enclosure = Enclosure::with(Kind::V2);
+    enclosure.door = Door::Folders(vec!["/nowhere".into()]);
+    let mut command = Command::new("true");
+    enclosure.confine(&mut command).unwrap();
+    assert!(Process::start("true", command).is_err());
+    let reason = enclosure.refusal().unwrap().to_string();
+    assert!(
+        reason.starts_with("cannot confine a process: /nowhere/cgroup.procs: "),
+        "{reason}"
+    );
+}
+
+#[test]
 fn a_group_half_made_is_taken_away() {
     let root = TempDir::new("cgroup").unwrap();
     for tree in ["cpu", "cpuacct", "memory"] {
