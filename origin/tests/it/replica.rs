@@ -404,3 +404,40 @@ async fn a_replica_that_lagged_when_the_primary_went_is_not_read_from() {
     }
     assert_eq!(opened.state(), Some(State::Lags));
 }
+
+/// It must not be acknowledged, and is not taken back either: it waits inside the server.
+#[tokio::test]
+async fn without_its_synchronous_replica_no_write_is_acknowledged_and_reads_go_on() {
+    let mut pair = Pair::start();
+    let opened = pair.open(LAG_BOUND).await;
+    let wait = "ALTER SYSTEM SET synchronous_standby_names = '*'";
+    pair.primary.query(wait).unwrap();
+    pair.primary.query("SELECT pg_reload_conf()").unwrap();
+    testbed::wait_until("a synchronous replica", PATIENCE, || {
+        let sync = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        Ok(pair.primary.query(sync)? == "1")
+    })
+    .unwrap();
+    assert_eq!(opened.store.like(1, 1).await, Ok(false));
+    pair.replica.stop(Stop::Kill).unwrap();
+    let asked = Instant::now();
+    let (write, ()) = tokio::join!(opened.store.like(2, 1), async {
+        while asked.elapsed() < Duration::from_secs(4) {
+            opened.feed().await;
+            opened.post(2).await;
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
+    println!("refused after {:.1?}", asked.elapsed());
+    assert_eq!(write, Err(shared::ApiError::DatabaseUnavailable));
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    assert_eq!(pair.primary.query(waiting).unwrap(), "1");
+    pair.replica.start_again().unwrap();
+    let back = async {
+        while opened.store.like(3, 1).await.is_err() {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(PATIENCE, back).await.unwrap();
+    assert_eq!(pair.primary.query(waiting).unwrap(), "0");
+}
