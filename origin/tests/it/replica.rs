@@ -178,11 +178,8 @@ async fn a_role_without_special_rights_is_enough() {
 async fn an_idle_primarys_replica_keeps_up_for_as_long_as_that_lasts() {
     let pair = Pair::start();
     let opened = pair.open(LAG_BOUND).await;
-    let idle_since = Instant::now();
-    while idle_since.elapsed() < LAG_BOUND * 4 {
-        assert_eq!(opened.state(), Some(State::KeepsUp));
-        sleep(Duration::from_millis(20)).await;
-    }
+    sleep(LAG_BOUND * 4).await;
+    assert_eq!(opened.state(), Some(State::KeepsUp));
     opened.read_on_replica("feed_on_replica").await;
 }
 

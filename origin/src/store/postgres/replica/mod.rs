@@ -20,6 +20,7 @@ use bytes::Bytes;
 use shared::ApiError;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 pub use self::monitor::Monitor;
 pub use self::reader::{ReplicaRead, start};
@@ -74,12 +75,14 @@ enum Standing {
         floor: Lsn,
         until: Instant,
     },
-    /// The primary is away, and so can have nothing newer; until then reads go on from the replica
-    /// as it is. Not once this origin has had more than so many writes acknowledged: then the
-    /// primary is back.
+    /// The primary is away; until then reads go on from the replica as it is. Not once this origin
+    /// has had more than so many writes acknowledged: then the primary is back.
     Alone {
         writes: u64,
         until: Instant,
+        /// And did not only stop answering: then nobody is left to wait for who knows of newer
+        /// writes, and reads do without.
+        primary_is_gone: bool,
     },
 }
 
@@ -108,13 +111,19 @@ impl Replica {
             Standing::KeepsUp { floor, until } if Instant::now() < until => {
                 Some(floor.max(written))
             }
-            Standing::Alone { writes, until }
-                if Instant::now() < until && writes == self.writes.acknowledged() =>
-            {
-                Some(0)
+            Standing::Alone {
+                writes,
+                until,
+                primary_is_gone,
+            } if Instant::now() < until && writes == self.writes.acknowledged() => {
+                Some(if primary_is_gone { 0 } else { written })
             }
             _ => None,
         }
+    }
+
+    fn is_alone(&self) -> bool {
+        matches!(*self.standing.borrow(), Standing::Alone { .. }) && self.needed(0).is_some()
     }
 
     /// After a commit and before it is acknowledged: reads of these posts and of the feed are to
@@ -149,19 +158,24 @@ impl Reads {
             Some(_) => on_replica.ask(question).await,
             None => on_primary.ask(question).await,
         };
-        let asked = Instant::now();
-        let mut answer = ask().await;
+        let mut first = std::pin::pin!(ask());
+        let mut answer = match timeout(monitor::FINDS_OUT_AFTER, &mut first).await {
+            Ok(answer) => answer,
+            // It waits for a primary that does not answer.
+            Err(_) if self.replica.is_alone() => return ask().await,
+            Err(_) => first.await,
+        };
         // Nobody there to answer: for as long as one of the two is about to be.
-        while matches!(answer, Err(ApiError::DatabaseUnavailable)) && asked.elapsed() < RETRY_LIMIT
+        let refused = Instant::now();
+        while matches!(answer, Err(ApiError::DatabaseUnavailable))
+            && refused.elapsed() < RETRY_LIMIT
         {
             let standing = *self.replica.standing.borrow();
             match standing {
                 Standing::Unfit {
                     primary_answers: false,
                 } => break,
-                Standing::Alone { .. } if self.replica.needed(0).is_some() => {
-                    return ask().await;
-                }
+                Standing::Alone { .. } if self.replica.is_alone() => return ask().await,
                 _ => tokio::time::sleep(RETRY_PAUSE).await,
             }
             answer = ask().await;

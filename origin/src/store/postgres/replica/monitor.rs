@@ -17,6 +17,10 @@ use crate::store::target::Target;
 
 /// How long one look at a server may take, a connection that has to be made included.
 const CHECK_LIMIT: Duration = Duration::from_secs(1);
+const SILENT: &str = "no answer within a second";
+
+/// When a primary stops answering, this much later the monitor has found out.
+pub const FINDS_OUT_AFTER: Duration = Duration::from_millis(1_200);
 
 /// Looks are this far apart, or a fifth of the bound where that is less: a replica that keeps up
 /// is seen to be at most about two looks behind, and one look that comes late changes nothing.
@@ -95,8 +99,10 @@ struct Look {
 
 #[derive(Clone)]
 enum Fault {
-    /// Nobody answers there.
+    /// Nobody is there.
     Away(String),
+    /// Nobody answers: it may be busy, frozen, or behind a network that loses everything.
+    Silent,
     /// Somebody does, and objects.
     Refused(String),
 }
@@ -150,6 +156,7 @@ impl Watch {
         let replica = match replica {
             Ok(replica) => replica,
             Err(Fault::Away(reason)) => return unfit(State::Away, reason),
+            Err(Fault::Silent) => return unfit(State::Away, SILENT.to_owned()),
             Err(Fault::Refused(reason)) => return unfit(State::Refused, reason),
         };
         let replayed_before = std::mem::replace(&mut self.replayed, replica.lsn);
@@ -183,17 +190,26 @@ impl Watch {
                 let standing = Standing::KeepsUp { floor, until };
                 (State::KeepsUp, String::new(), standing)
             }
-            Err(Fault::Away(reason)) => {
+            Err(Fault::Refused(reason)) => {
+                let reason = format!("the primary cannot be looked at: {reason}");
+                return unfit(State::Lags, reason);
+            }
+            Err(away) => {
                 let until = latest.at + self.alone_limit;
                 if until <= Instant::now() {
                     let reason = "the primary has been away for longer than reads may go on";
                     return unfit(State::Lags, reason.to_owned());
                 }
-                (State::Alone, reason, Standing::Alone { writes, until })
-            }
-            Err(Fault::Refused(reason)) => {
-                let reason = format!("the primary cannot be looked at: {reason}");
-                return unfit(State::Lags, reason);
+                let (reason, primary_is_gone) = match away {
+                    Fault::Away(reason) => (reason, true),
+                    _ => (SILENT.to_owned(), false),
+                };
+                let standing = Standing::Alone {
+                    writes,
+                    until,
+                    primary_is_gone,
+                };
+                (State::Alone, reason, standing)
             }
         };
         Verdict {
@@ -257,7 +273,7 @@ impl Server {
             }
             Ok(Err(fault)) if is_away(&fault) => Fault::Away(describe(&fault)),
             Ok(Err(fault)) => Fault::Refused(describe(&fault)),
-            Err(_) => Fault::Away(format!("no answer within {} s", CHECK_LIMIT.as_secs())),
+            Err(_) => Fault::Silent,
         };
         self.connection = None;
         self.rests_until = Instant::now() + self.pause;
