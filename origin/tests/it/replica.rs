@@ -318,6 +318,31 @@ async fn a_read_that_the_replica_cancels_is_answered_by_the_primary() {
     opened.read_on_replica("post_on_replica").await;
 }
 
+/// The server itself ends the read (SQLSTATE 40001): here reads are slow, and replay waits for nobody.
+#[tokio::test]
+async fn a_read_in_the_way_of_replay_is_answered_by_the_primary() {
+    let pair = Pair::start_with(&[("max_standby_streaming_delay", "0")]);
+    let opened = pair.open(GENEROUS).await;
+    let slow = "ALTER TABLE posts RENAME TO stored; \
+         CREATE VIEW posts AS SELECT * FROM stored WHERE pg_sleep(0.1) IS NOT NULL";
+    pair.primary.query(slow).unwrap();
+    pair.primary.wait_for_replay(&pair.replica).unwrap();
+    let mut locks = PgConnection::connect(&pair.primary.url()).await.unwrap();
+    for _ in 0..5 {
+        let (post, ()) = tokio::join!(opened.post(1), async {
+            sleep(Duration::from_millis(40)).await;
+            let lock = "BEGIN; LOCK TABLE stored IN ACCESS EXCLUSIVE MODE; COMMIT";
+            sqlx::raw_sql(lock).execute(&mut locks).await.unwrap();
+        });
+        assert_eq!(post["id"], 1);
+    }
+    let conflicts = "SELECT sum(confl_lock) >= 1 FROM pg_stat_database_conflicts";
+    testbed::wait_until("a conflict to be counted", PATIENCE, || {
+        Ok(pair.replica.query(conflicts)? == "t")
+    })
+    .unwrap();
+}
+
 #[tokio::test]
 async fn what_is_no_replica_of_this_primary_is_not_read_from() {
     let pair = Pair::start();
