@@ -133,8 +133,9 @@ pub fn serve(config: Config, ready: impl FnOnce(SocketAddr)) -> Result<(), Serve
         };
         let signal = next_signal().await;
         info!(signal, "stopping: finishing what is in flight");
-        supervisor::stopping();
         drain.begin();
+        // Only now: whoever hears it may count on every answer to close its connection.
+        supervisor::stopping();
         tokio::spawn(async move {
             if signal == "SIGTERM" {
                 tokio::time::sleep(config.drain_time).await;
