@@ -90,8 +90,10 @@ impl Process {
         status.ok_or_else(|| Error::new(format!("{} did not exit", self.name)))
     }
 
+    /// With it what it has started, unless that made a group of its own: a killed Nginx would
+    /// leave its workers behind.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
+        let _ = sys::kill_process_group(sys::Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
         self.log.drain();
     }

@@ -130,7 +130,7 @@ fn cpu_time_of_a_busy_process_is_what_the_clock_says() {
 }
 
 #[test]
-fn a_tree_holds_the_descendants() {
+fn a_tree_holds_the_descendants_and_ends_with_its_root() {
     let process = Process::start("sh", shell("sh -c 'sleep 600; :' & echo up; wait")).unwrap();
     process.log().wait_for("up", SOON).unwrap();
     net::wait_until("two descendants", SOON, || {
@@ -140,10 +140,12 @@ fn a_tree_holds_the_descendants() {
     let tree = tree(process.pid());
     assert_eq!(tree[0], process.pid());
     assert_eq!(command_line(tree[2]).unwrap(), "sleep 600");
-    for pid in &tree[1..] {
-        let pid = sys::Pid::from_raw(*pid as i32).unwrap();
-        sys::kill_process(pid, Signal::KILL).unwrap();
-    }
+    // What it started ends with it.
+    drop(process);
+    net::wait_until("all of them to be gone", SOON, || {
+        Ok((tree[1..].iter()).all(|pid| command_line(*pid).is_none_or(|line| line.is_empty())))
+    })
+    .unwrap();
 }
 
 #[test]
