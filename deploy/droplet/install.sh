@@ -160,12 +160,30 @@ postgres() {
     runuser -u postgres -- psql -X -q -t -A -v ON_ERROR_STOP=1 "$@"
 }
 
+env=/etc/onebox/origin.env
+case $store in
+    postgres) url="postgres://onebox@localhost/onebox?host=/run/postgresql" ;;
+    sqlite) url=sqlite:/var/lib/onebox/feed.db ;;
+esac
+# A database on another box (deploy/growing.md) is that box's concern.
+elsewhere=''
+case $(sed -n 's/^DATABASE_URL=//p' "$env" 2>/dev/null | tail -1) in
+    '' | 'postgres://onebox@localhost/onebox?host=/run/postgresql' | sqlite:*) ;;
+    *) elsewhere=1 ;;
+esac
+[ "$store$elsewhere" != sqlite1 ] || fail "DATABASE_URL in $env names another database: change it there first"
+
 echo "packages"
 packages=()
-case $store in postgres) packages+=(postgresql) ;; sqlite) packages+=(sqlite3) ;; esac
+case $store$elsewhere in
+    postgres) packages+=(postgresql) ;;
+    # For backups.
+    postgres1) command -v pg_dump >/dev/null || packages+=(postgresql-client) ;;
+    sqlite) packages+=(sqlite3) ;;
+esac
 [[ $front != nginx* ]] || packages+=(nginx)
 # PostgreSQL and Nginx write logs of their own, where all else goes to the journal.
-[ "${packages[*]}" = sqlite3 ] || packages+=(logrotate)
+case ${packages[*]-} in *postgresql | *nginx) packages+=(logrotate) ;; esac
 # For deploy/edge/firewall.sh.
 [ "$front" != nginx-tls ] || packages+=(nftables)
 # SQLite is linked into the origin, and C.
@@ -218,11 +236,6 @@ store=$store
 front=$front
 port=$port
 TEXT
-env=/etc/onebox/origin.env
-case $store in
-    postgres) url="postgres://onebox@localhost/onebox?host=/run/postgresql" ;;
-    sqlite) url=sqlite:/var/lib/onebox/feed.db ;;
-esac
 if [ ! -e "$env" ]; then
     put "$env" 600 <<TEXT
 # The origin's settings; \`origin serve --help\` lists all. \`onebox restart\` brings a change into
@@ -233,7 +246,7 @@ JWT_SECRET=$(new_secret)
 DRAIN_MS=30000
 LOG_FORMAT=json
 TEXT
-elif ! grep -qxF "DATABASE_URL=$url" "$env"; then
+elif [ -z "$elsewhere" ] && ! grep -qxF "DATABASE_URL=$url" "$env"; then
     sed "s|^DATABASE_URL=.*|DATABASE_URL=$url|" "$env" | put "$env" 600
 fi
 # Whoever finds a way to the origin that is not the edge's is sent away, from the first start on.
@@ -252,7 +265,8 @@ esac
 
 echo "database"
 seed=(env -i JWT_SECRET=unused "$origin" seed --scale "$data" --to "$url")
-case $store in
+case $store$elsewhere in
+    postgres1) echo "  on another box, as DATABASE_URL in $env says" ;;
     postgres)
         version=$(find /etc/postgresql -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -n | tail -1)
         [ -n "$version" ] || fail "PostgreSQL has no cluster: make one with pg_createcluster"

@@ -90,4 +90,4 @@ else
     echo "kept: /etc/onebox, /var/lib/onebox, /var/lib/onebox-backups and the user that owns them"
     [ "$store" != postgres ] || echo "kept: PostgreSQL's database onebox"
 fi
-echo "Onebox is gone. Packages stay: apt-get purge postgresql sqlite3 nginx cloudflared, if nothing else uses them"
+echo "Onebox is gone. Packages stay: apt-get purge postgresql sqlite3 nginx logrotate nftables cloudflared gcc libc6-dev, as far as nothing else uses them"

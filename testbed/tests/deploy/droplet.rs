@@ -130,3 +130,33 @@ fn behind_nginx_and_back() {
     let said = machine.run("curl -s -i localhost/posts/1");
     assert!(!said.contains("Server: nginx"), "{said}");
 }
+
+/// Reached over the network, with a password: as a database on another box is.
+#[test]
+fn a_database_on_another_box_stays_the_one_that_is_served() {
+    let Some(machine) = machine() else { return };
+    installs_twice(&machine, "--store postgres");
+    let backup = machine.run("onebox backup");
+    machine.run(
+        "runuser -u postgres -- psql -X -q -c \"ALTER ROLE onebox PASSWORD 'p@ss/word'\"
+         sed -i 's|^DATABASE_URL=.*|DATABASE_URL=postgres://onebox:p%40ss%2Fword@127.0.0.1/onebox|' /etc/onebox/origin.env
+         onebox restart",
+    );
+    is_well(&machine);
+    let settings = machine.run("cat /etc/onebox/origin.env");
+    let said = machine.run(INSTALL);
+    assert!(said.contains("on another box"), "{said}");
+    assert_eq!(machine.run("cat /etc/onebox/origin.env"), settings);
+    is_well(&machine);
+
+    // A backup of it may be made here; what would be restored here is another one.
+    let second = machine.run("onebox backup");
+    assert_ne!(second, backup);
+    let (restored, said) = machine.attempt(&format!("onebox restore {second}"));
+    assert!(!restored && said.contains("restore it there"), "{said}");
+    fails_with(
+        &machine,
+        &format!("{INSTALL} --store sqlite"),
+        "names another database",
+    );
+}

@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use testbed::dataset::{Datasets, Scale};
-use testbed::{Origin, OriginConfig, free_port, http, origin};
+use testbed::{Origin, OriginConfig, free_port, http, origin, postgres};
 
 use crate::stage::deploy;
 
@@ -41,12 +41,26 @@ fn the_dashboard_and_the_alerts_ask_for_what_the_origin_measures() {
     let mut broken = TcpStream::connect(origin.address()).unwrap();
     broken.write_all(b"GET\r\n\r\n").unwrap();
     broken.read_to_string(&mut String::new()).unwrap();
-    let measured = names_in(
-        &http::get(&format!("http://{metrics_address}/metrics"))
-            .unwrap()
-            .body,
-    );
+    let scrape = |address: &str| {
+        names_in(
+            &http::get(&format!("http://{address}/metrics"))
+                .unwrap()
+                .body,
+        )
+    };
+    let mut measured = scrape(&metrics_address);
     assert!(measured.contains("http_requests_total"));
+
+    // A database is no replica of itself, which is told in the same metrics.
+    let database = Datasets::new(&binary)
+        .postgres(Scale::Small, postgres::Options::default())
+        .unwrap();
+    let metrics_address = format!("127.0.0.1:{}", free_port());
+    let config = OriginConfig::new(&binary, &database.url())
+        .env("METRICS_ADDR", &metrics_address)
+        .env("DATABASE_REPLICA_URL", database.url());
+    let _on_postgres = Origin::start(config).unwrap();
+    measured.extend(scrape(&metrics_address));
 
     let mut asked = BTreeSet::new();
     let dashboard = fs::read_to_string(deploy("monitoring/dashboard.json")).unwrap();
