@@ -37,6 +37,11 @@ const closed = levels.filter((level) => level.unit === 'users');
 const open = levels.filter((level) => level.unit === 'requests/s');
 const unique = (list) => [...new Set(list)];
 const topologies = unique(levels.map((level) => level.topology));
+// A search may have found out later that a level it had passed does not last.
+const lasts = (level) => {
+  const score = level.run.scores[level.topology];
+  return level.passed && !(score && level.level > score.passed);
+};
 const byLevel = (a, b) => a.level - b.level || a.hold_s - b.hold_s || a.round - b.round;
 
 // Where a level was tried more than once the longest run speaks for it in a chart.
@@ -147,7 +152,7 @@ function drawSummary() {
     const passed = of.filter((level) => level.passed);
     const held = score ? score.passed : passed.length > 0 ? Math.max(...passed.map((level) => level.level)) : 0;
     const failed = of.filter((level) => !level.passed && level.level > held).sort(byLevel)[0];
-    return { name, held, failed, best: largestBy(passed.filter((level) => level.cpu_us > 0), (level) => level.requests_per_s) };
+    return { name, held, failed, best: largestBy(passed.filter((level) => level.cpu_us > 0 && level.level <= held), (level) => level.requests_per_s) };
   }).filter((row) => row.held > 0 || row.failed);
   show('answer', table([
     { name: 'Topology', of: (row) => row.name },
@@ -350,7 +355,7 @@ const costColumns = [
 function drawCost() {
   const list = topologies.map((name) => {
     const measured = levels.filter((level) => level.topology === name && level.cpu_us > 0 && level.run.command !== 'save');
-    const passed = measured.filter((level) => level.passed);
+    const passed = measured.filter(lasts);
     return largestBy(passed.length > 0 ? passed : measured, (level) => level.requests_per_s);
   }).filter((level) => level);
   if (list.length === 0) return hide('cost-section');
@@ -445,7 +450,7 @@ function drawCaveats() {
     ['Cores of the box; of everyone else', `${run.cores_on_box.join(', ')}; ${run.cores_off_box.join(', ')}`],
     ['The box', run.limits ? `${run.limits.cpu_percent}% of a core, ${whole(run.limits.memory_bytes / 2 ** 20)} MiB, by ${run.confined_by}` : 'one whole core, memory not limited'],
     ['Kernel', run.machine.kernel],
-    ...['revision', 'rustc', 'postgres', 'nginx', 'node', 'k6'].filter((name) => run.machine[name]).map((name) => [name, run.machine[name]]),
+    ...['revision', 'rustc', 'postgres', 'nginx', 'node', 'k6', 'workerd'].filter((name) => run.machine[name]).map((name) => [name, run.machine[name]]),
   ]);
   show('machine', table([{ name: 'What', of: (fact) => fact[0] }, { name: 'Value', text: true, of: (fact) => fact[1] }], facts));
 }
@@ -461,7 +466,7 @@ function start() {
   drawAll();
   drawCost();
   drawSaving();
-  const busiest = largestBy(levels.filter((level) => level.passed && level.cpu_us > 0), (level) => level.requests_per_s);
+  const busiest = largestBy(levels.filter((level) => lasts(level) && level.cpu_us > 0), (level) => level.requests_per_s);
   byId('cpu').value = busiest ? busiest.cpu_us.toFixed(1) : '';
   drawPlan();
   drawCaveats();

@@ -21,6 +21,16 @@ pub const MARKS: Marks = Marks {
 /// A generator that uses more of its cores than this measures itself.
 pub const GENERATOR_PERCENT: f64 = 70.0;
 
+/// Why a run is not to be trusted, whatever it came to.
+pub fn distrust(generator_percent: f64) -> Option<String> {
+    (generator_percent > GENERATOR_PERCENT).then(|| {
+        format!(
+            "Not trustworthy: the generator used {generator_percent:.0}% of its cores, and a busy \
+             generator measures its own delays."
+        )
+    })
+}
+
 impl Marks {
     /// Why a run failed; nothing when it passed.
     pub fn faults(&self, window: &Window) -> Vec<String> {
@@ -68,6 +78,12 @@ mod tests {
             },
             ..Window::default()
         }
+    }
+
+    #[test]
+    fn a_busy_generator_is_not_to_be_trusted() {
+        assert_eq!(distrust(70.0), None);
+        assert!(distrust(70.1).unwrap().starts_with("Not trustworthy"));
     }
 
     #[test]

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use testbed::Result;
 
-use crate::accounting::{Accounts, GENERATOR, Gauges, Role, Sample, Usage};
+use crate::accounting::{Accounts, GENERATOR, Gauges, Role, Sample, Usage, Used};
 use crate::confine::Confinement;
 use crate::engine::model::REQUESTS_PER_S_PER_USER;
 use crate::engine::{Load, Message, Second, Shape, Summary};
 use crate::generator::{Engine, Generator};
 use crate::interrupt;
-use crate::judge::{GENERATOR_PERCENT, MARKS};
+use crate::judge::{self, MARKS};
 use crate::progress::Progress;
 use crate::results::{Level, Row};
 
@@ -75,7 +75,7 @@ impl Subject {
         let mut trace = Trace::new(load, accounts.sample());
         let mut gauges = Gauges::default();
         let mut is_told = false;
-        let summary = loop {
+        let mut summary = loop {
             match generator.hear()? {
                 Message::Started { .. } => trace.begin(accounts.sample()),
                 Message::Second(second) => {
@@ -95,6 +95,8 @@ impl Subject {
             }
         };
         progress.end_of_level();
+        // k6 does not say so itself.
+        summary.interrupted |= is_told;
         let times_throttled = match (throttled_before, throttled()) {
             (Some(before), Some(after)) => Some(after.saturating_sub(before)),
             _ => None,
@@ -133,12 +135,7 @@ impl Subject {
                     .to_owned(),
             );
         }
-        if generator_percent > GENERATOR_PERCENT {
-            caveats.push(format!(
-                "Not trustworthy: the generator used {generator_percent:.0}% of its cores, and a \
-                 busy generator measures its own delays."
-            ));
-        }
+        caveats.extend(judge::distrust(generator_percent));
         let latest = trace
             .rows
             .iter()
@@ -247,15 +244,17 @@ impl Trace {
         let usage = accounts.between(&self.last, &sample);
         self.last = sample;
         let share = |us: f64| us / 1e6 / usage.seconds.max(1e-9);
+        let by_role = |us: fn(Used) -> u64| {
+            // Finer than the kernel counts.
+            let cores = |used: &Used| (share(us(*used) as f64) * 1e4).round() / 1e4;
+            (usage.roles.iter())
+                .map(|(name, used)| (name.clone(), cores(used)))
+                .collect()
+        };
         self.rows.push(Row {
             requests: second,
-            cores: (usage.roles.iter())
-                .map(|(name, used)| {
-                    let cores = share(used.total_us() as f64);
-                    // Finer than the kernel counts.
-                    (name.clone(), (cores * 1e4).round() / 1e4)
-                })
-                .collect(),
+            cores: by_role(Used::total_us),
+            system_cores: by_role(|used| used.system_us),
             unaccounted_cores: share(usage.machine_unaccounted_us as f64),
             steal_cores: share(usage.machine_steal_us as f64),
             box_memory_bytes: gauges.box_memory_bytes,

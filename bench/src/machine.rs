@@ -18,6 +18,8 @@ pub struct Machine {
     pub nginx: Option<String>,
     pub node: Option<String>,
     pub k6: Option<String>,
+    #[serde(default)]
+    pub workerd: Option<String>,
     pub revision: Option<String>,
 }
 
@@ -49,6 +51,7 @@ impl Machine {
             nginx: first_line("/usr/sbin/nginx", &["-v"]),
             node: first_line("node", &["--version"]),
             k6: first_line("k6", &["version"]),
+            workerd: first_line("node_modules/.bin/workerd", &["--version"]),
             revision: first_line("git", &["describe", "--always", "--dirty", "--abbrev=12"]),
         }
     }

@@ -20,7 +20,7 @@ impl Progress {
         }
     }
 
-    /// What the next level is: `search alone:sqlite, 5000 users`.
+    /// What the next level is: `alone:sqlite, 5000 users`.
     pub fn level(&mut self, title: String) {
         self.title = title;
     }

@@ -84,6 +84,9 @@ pub struct Row {
     #[serde(flatten)]
     pub requests: Second,
     pub cores: BTreeMap<String, f64>,
+    /// The part of it that was system time.
+    #[serde(default)]
+    pub system_cores: BTreeMap<String, f64>,
     pub unaccounted_cores: f64,
     pub steal_cores: f64,
     pub box_memory_bytes: Option<u64>,

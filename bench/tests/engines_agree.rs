@@ -83,6 +83,27 @@ fn native_and_k6_see_the_same() {
     }
 }
 
+/// The other two scripts: arrivals at a rate, and no thinking at all.
+#[test]
+fn k6_makes_arrivals_and_hammers_in_the_mix_of_users() {
+    for shape in [["--rate", "100"], ["--hammer", "mix"]] {
+        let server = serve(Arc::new(|| Duration::from_millis(20)));
+        let args = [
+            &shape[..],
+            &["--engine", "k6", "--ramp", "0s", "--hold", "5s"],
+        ]
+        .concat();
+        let level = Bench::new().level(server, &args);
+        let whole = &level.summary.whole;
+        assert_eq!((whole.failures, whole.dropped), (0, 0), "{shape:?}");
+        assert!(whole.requests > 400, "{shape:?}: {}", whole.requests);
+        for (kind, share) in [(Kind::Feed, 0.46), (Kind::Post, 0.46), (Kind::Like, 0.07)] {
+            let made = whole.by_request[&kind].requests as f64 / whole.requests as f64;
+            assert!((made - share).abs() < 0.08, "{shape:?}: {kind:?} {made:.3}");
+        }
+    }
+}
+
 /// Without thinking, against wrk: a server that takes 20 ms has 64 connections make 3,200
 /// requests a second, whoever asks.
 #[test]

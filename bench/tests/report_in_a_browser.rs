@@ -2,9 +2,12 @@
 
 mod common;
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{Bench, serve, slow_above};
+use serde_json::{Value, json};
+use testbed::{TempDir, cache};
 
 /// Before anything else on the page: what goes wrong is kept.
 const CATCH: &str = "<script>
@@ -45,8 +48,13 @@ document.getElementById('dau').value = 5000000;
 document.getElementById('dau').dispatchEvent(new Event('input', { bubbles: true }));
 const result = document.createElement('pre');
 result.id = 'result';
-result.textContent = JSON.stringify({ faults, seen, tabs, plan: words('plan'), wide: document.documentElement.scrollWidth > innerWidth });
-document.body.append(result);
+result.textContent = JSON.stringify({
+  faults, seen, tabs, plan: words('plan'), width: innerWidth,
+  wide: document.documentElement.scrollWidth > innerWidth,
+  ground: getComputedStyle(document.body).backgroundColor,
+  hidden: [...document.querySelectorAll('section')].filter((section) => section.hidden).map((section) => section.id),
+});
+parent.document.body.append(result);
 })();
 </script>";
 
@@ -63,6 +71,69 @@ fn browser() -> Command {
         "--disable-sync",
     ]);
     chromium
+}
+
+/// What `bench report` makes of the results.
+fn report(results: &[PathBuf], folder: &Path) -> String {
+    let page = folder.join("report.html");
+    let report = Command::new(env!("CARGO_BIN_EXE_bench"))
+        .arg("report")
+        .args(results)
+        .arg("--out")
+        .arg(&page)
+        .output()
+        .unwrap();
+    assert!(report.status.success(), "{}", common::text(&report));
+    std::fs::read_to_string(&page).unwrap()
+}
+
+/// What a reader with so wide a screen sees who tries everything.
+fn drive(page: &str, width: u32, is_dark: bool, folder: &Path) -> Value {
+    let page = page
+        .replacen("<head>", &format!("<head>{CATCH}"), 1)
+        .replacen("</body>", &format!("{DRIVE}</body>"), 1);
+    // In a frame, since a window has a least width, which is more than a phone's.
+    let page = serde_json::to_string(&page).unwrap().replace("</", "<\\/");
+    let framed = format!(
+        "<!doctype html><meta charset=utf-8><body><script>
+        const frame = document.createElement('iframe');
+        frame.style = 'width: {width}px; height: 900px; border: 0';
+        frame.srcdoc = {page};
+        document.body.append(frame);
+        </script>"
+    );
+    let file = folder.join("driven.html");
+    std::fs::write(&file, framed).unwrap();
+    let profile = folder.join(format!("profile-{width}-{is_dark}"));
+    let mut chromium = browser();
+    if is_dark {
+        chromium.arg("--blink-settings=preferredColorScheme=0");
+    }
+    let output = chromium
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .args(["--window-size=1400,1000", "--dump-dom"])
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .expect("chromium is not in PATH: install it (apt-get install chromium)");
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (_, rest) = dom
+        .split_once("<pre id=\"result\">")
+        .unwrap_or_else(|| panic!("the page did not run to its end: {}", common::text(&output)));
+    let text = rest
+        .split_once("</pre>")
+        .unwrap()
+        .0
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&");
+    let seen: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(seen["faults"], json!([]));
+    assert_eq!(seen["width"], width);
+    assert_eq!(
+        seen["wide"], false,
+        "{width} pixels: the page scrolls sideways"
+    );
+    seen
 }
 
 #[test]
@@ -96,54 +167,14 @@ fn the_slider_changes_what_is_shown_and_nothing_goes_wrong() {
     }
     renamed.write(&other).unwrap();
 
-    let page = bench.folder().join("report.html");
-    let report = Command::new(env!("CARGO_BIN_EXE_bench"))
-        .arg("report")
-        .arg(bench.results_file())
-        .arg(&other)
-        .arg("--out")
-        .arg(&page)
-        .output()
-        .unwrap();
-    assert!(report.status.success(), "{}", common::text(&report));
-    let html = std::fs::read_to_string(&page).unwrap();
+    let html = report(&[bench.results_file(), other], bench.folder());
     // Nothing is fetched: every address in it is a place to read more, in a comment or text.
     for fetched in ["src=\"http", "href=\"http", "@import", "url(http"] {
         assert!(!html.contains(fetched), "{fetched}");
     }
 
-    let driven = bench.folder().join("driven.html");
-    let html = html
-        .replacen("<head>", &format!("<head>{CATCH}"), 1)
-        .replacen("</body>", &format!("{DRIVE}</body>"), 1);
-    std::fs::write(&driven, html).unwrap();
     for width in [390, 1280] {
-        let profile = bench.folder().join(format!("profile-{width}"));
-        let output = browser()
-            .arg(format!("--user-data-dir={}", profile.display()))
-            .arg(format!("--window-size={width},900"))
-            .arg("--dump-dom")
-            .arg(format!("file://{}", driven.display()))
-            .output()
-            .expect("chromium is not in PATH: install it (apt-get install chromium)");
-        let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-        let (_, rest) = dom.split_once("<pre id=\"result\">").unwrap_or_else(|| {
-            panic!("the page did not run to its end: {}", common::text(&output))
-        });
-        let text = rest
-            .split_once("</pre>")
-            .unwrap()
-            .0
-            .replace("&amp;", "&")
-            .replace("&lt;", "<")
-            .replace("&gt;", ">");
-        let seen: serde_json::Value = serde_json::from_str(&text).unwrap();
-
-        assert_eq!(seen["faults"], serde_json::json!([]));
-        assert_eq!(
-            seen["wide"], false,
-            "{width} pixels: the page scrolls sideways"
-        );
+        let seen = drive(&html, width, false, bench.folder());
         let levels = seen["seen"].as_array().unwrap();
         assert_eq!(levels.len(), 3 * results.levels.len());
         // Neighbours differ, in words and in what each chart shows.
@@ -167,5 +198,23 @@ fn the_slider_changes_what_is_shown_and_nothing_goes_wrong() {
             seen["plan"].as_str().unwrap().contains("Fill in"),
             "no CPU was measured here"
         );
+    }
+}
+
+/// Everything that a page can show is on the one that is published, by day and by night.
+#[test]
+fn the_published_results_fill_every_section() {
+    let published = std::fs::read_dir(cache::workspace().join("results")).unwrap();
+    let mut results: Vec<PathBuf> = published.flatten().map(|entry| entry.path()).collect();
+    results.retain(|file| file.extension().is_some_and(|kind| kind == "json"));
+    results.sort();
+    let folder = TempDir::new("published").unwrap();
+    let html = report(&results, folder.path());
+    let [day, night] = [false, true].map(|is_dark| drive(&html, 1280, is_dark, folder.path()));
+    assert_ne!(day["ground"], night["ground"]);
+    for seen in [day, night, drive(&html, 390, false, folder.path())] {
+        assert_eq!(seen["hidden"], json!([]));
+        let plan = seen["plan"].as_str().unwrap();
+        assert!(plan.contains("users by box"), "{plan}");
     }
 }

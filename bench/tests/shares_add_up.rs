@@ -1,5 +1,7 @@
 //! CPU accounting against a process that burns a known amount.
 
+mod common;
+
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -9,35 +11,17 @@ use testbed::process::{self, AS_IT_IS, Prepare, Process};
 
 /// Two processes below a shell, so that it takes a walk through the tree to find them; one of
 /// them comes and goes.
-struct Burner(Process);
-
-impl Burner {
-    fn pid(&self) -> u32 {
-        self.0.pid()
-    }
-}
-
-/// The shell leaves them behind when it is killed.
-impl Drop for Burner {
-    fn drop(&mut self) {
-        for pid in process::tree(self.pid()) {
-            let pid = rustix::process::Pid::from_raw(pid as i32).unwrap();
-            let _ = rustix::process::kill_process(pid, process::Signal::KILL);
-        }
-    }
-}
-
-fn burner(prepare: Prepare) -> Burner {
+fn burner(prepare: Prepare) -> Process {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(
         "while :; do :; done & \
          while :; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; (:); done",
     );
     prepare(&mut shell).unwrap();
-    Burner(Process::start("the burner", shell).unwrap())
+    Process::start("the burner", shell).unwrap()
 }
 
-fn roles(burner: &Burner) -> Vec<Role> {
+fn roles(burner: &Process) -> Vec<Role> {
     vec![Role {
         name: "burner",
         root: burner.pid(),
@@ -51,11 +35,10 @@ fn the_roles_add_up_to_what_the_kernel_counted_for_the_box() {
         cpu_percent: 40.0,
         memory_bytes: 256 << 20,
     };
-    let enclosure = match Enclosure::new(limits) {
-        Ok(enclosure) => enclosure,
-        // Said, not hidden: as an ordinary user, or without control groups, there is no box.
-        Err(error) => return println!("not tested here: {error}"),
-    };
+    if !common::may_confine() {
+        return;
+    }
+    let enclosure = Enclosure::new(limits).unwrap();
     let burner = burner(&|command| enclosure.confine(command));
     let mut accounts = Accounts::new(roles(&burner), Some(enclosure.figures()));
 

@@ -4,7 +4,7 @@ import { summaryFile } from './settings.js';
 
 const names = ['feed', 'post', 'like', 'create', 'health'];
 
-export const marks = {
+const marks = {
   http_req_duration: ['p(95)<500', 'p(99)<1000'],
   http_req_failed: ['rate<0.01'],
 };

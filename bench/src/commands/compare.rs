@@ -1,11 +1,15 @@
 //! The same levels on several topologies, in rotation, with the same seed.
 
+use std::time::Duration;
+
 use testbed::Result;
 
 use super::print;
 use super::setting::{Setting, SettingArgs, TimingArgs};
 use crate::engine::Shape;
+use crate::level::Timing;
 use crate::topology::Topology;
+use crate::units;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -18,6 +22,9 @@ pub struct Args {
     /// How often everything is measured
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
+    /// Time at the lowest level before anything is scored: a cold server is another server; 0s for none
+    #[arg(long, default_value = "30s", value_parser = units::duration)]
+    warm_up: Duration,
     /// Leave out the levels after one that failed
     #[arg(long)]
     until_failure: bool,
@@ -35,6 +42,13 @@ pub fn run(args: &Args) -> Result<()> {
             let shifted = (number + round as usize - 1) % args.topologies.len();
             let topology = args.topologies[shifted];
             let (_stand, subject) = setting.stand(topology)?;
+            if let (Some(users), false) = (args.users.iter().min(), args.warm_up.is_zero()) {
+                let timing = Timing {
+                    hold_ms: args.warm_up.as_millis() as u64,
+                    ..args.timing.timing()
+                };
+                setting.warm_up(&subject, Shape::Users { users: *users }, timing)?;
+            }
             for users in &args.users {
                 let shape = Shape::Users { users: *users };
                 let level = setting.measure(&subject, shape, args.timing.timing(), round)?;

@@ -7,8 +7,8 @@ use testbed::Result;
 use super::print;
 use super::setting::{Setting, SettingArgs, TimingArgs};
 use super::target::TargetArgs;
-use crate::engine::Shape;
 use crate::engine::model::REQUESTS_PER_S_PER_USER;
+use crate::engine::{self, Shape};
 use crate::level::Timing;
 use crate::results::Score;
 use crate::search::{Bounds, Purpose, search};
@@ -24,7 +24,8 @@ pub struct Args {
     /// How closely to look [default: 250 users, or 25 requests/s]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     step: Option<u32>,
-    /// Where to stop at the latest [default: 200000 users, or 25000 requests/s]
+    /// Where to stop at the latest [default: 200000 users, or 25000 requests/s]. Never above what the
+    /// limit of open files (ulimit -Hn) allows
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     most: Option<u32>,
     /// Users that warm the server up, and are not scored; 0 for none
@@ -68,10 +69,16 @@ impl Loop {
             Loop::Closed => (2_500, 250, 200_000),
             Loop::Open => (250, 25, 25_000),
         };
+        // Above that it is this machine's limit of open files that would be found.
+        let connections = engine::most_connections();
+        let possible = match self {
+            Loop::Closed => connections,
+            Loop::Open => (f64::from(connections) * REQUESTS_PER_S_PER_USER) as u32,
+        };
         Bounds {
             from: args.from.unwrap_or(from),
             step: args.step.unwrap_or(step),
-            most: args.most.unwrap_or(most),
+            most: args.most.unwrap_or(most).min(possible).max(1),
         }
     }
 }

@@ -106,6 +106,13 @@ async fn watch(
     false
 }
 
+/// As many as the generator may hold open, and a server on the same machine, which has a few files
+/// besides.
+pub fn most_connections() -> u32 {
+    let files = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    u32::try_from(files.saturating_sub(500)).unwrap_or(u32::MAX)
+}
+
 fn allow_files(needed: u64) -> Result<()> {
     let maximum = getrlimit(Resource::Nofile).maximum;
     if maximum.is_some_and(|maximum| maximum < needed) {

@@ -11,8 +11,8 @@ use std::time::Duration;
 use testbed::process::{Prepare, Process, Signal};
 use testbed::{Error, Result, TempDir, free_port, http, wait_until};
 
-/// A running Nginx. It is asked to stop, not killed: only then does its master process take
-/// the workers along.
+/// A running Nginx. Should this program die it is asked to stop, not killed: only then does its
+/// master process take the workers along.
 pub struct Nginx {
     process: Process,
     port: u16,
@@ -20,7 +20,6 @@ pub struct Nginx {
 }
 
 const START_LIMIT: Duration = Duration::from_secs(20);
-const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 impl Nginx {
     pub fn start(origin_port: u16, prepare: Prepare) -> Result<Nginx> {
@@ -63,13 +62,6 @@ impl Nginx {
 
     pub fn pid(&self) -> u32 {
         self.process.pid()
-    }
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = self.process.signal(Signal::TERM);
-        let _ = self.process.wait(STOP_LIMIT);
     }
 }
 

@@ -39,7 +39,10 @@ pub fn kept_database(datasets: &Datasets, scale: Scale) -> Result<cache::Kept> {
 /// Express 5 and pg, with `node`.
 pub fn express(database_url: &str, feed_cache_ms: u64, prepare: Prepare) -> Result<Server> {
     let folder = cache::workspace().join("bench/peers/express");
-    if !folder.join("node_modules/express").exists() {
+    // npm leaves there what it installed from.
+    let installed = folder.join("node_modules/.package-lock.json");
+    let age = |file: &Path| file.metadata().and_then(|file| file.modified()).ok();
+    if age(&installed) < age(&folder.join("package-lock.json")) {
         let mut npm = Command::new("npm");
         npm.args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
         npm.current_dir(&folder);
