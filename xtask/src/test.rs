@@ -14,20 +14,22 @@ pub struct TestArgs {
     filter: Vec<String>,
 }
 
-fn run_tests(filter: &[String]) -> Result<()> {
+fn run_tests(filter: &[String], path: &str) -> Result<()> {
     // Built with the tests, before the first of them runs.
     let origin = build_folder().join("debug/origin");
     if cargo::has("nextest") {
         step("tests (cargo nextest)", || {
             let mut nextest = cargo(["nextest", "run", "--locked", "--no-fail-fast"]);
-            nextest.args(filter).env(BINARY_VARIABLE, &origin);
+            nextest.args(filter);
+            nextest.env(BINARY_VARIABLE, &origin).env("PATH", path);
             cargo::run(nextest)
         })
     } else {
         println!("    cargo-nextest is not installed: cargo test takes its place");
         step("tests (cargo test)", || {
             let mut test = cargo(["test", "--locked", "--all-targets", "--no-fail-fast", "--"]);
-            test.args(filter).env(BINARY_VARIABLE, &origin);
+            test.args(filter);
+            test.env(BINARY_VARIABLE, &origin).env("PATH", path);
             cargo::run(test)
         })
     }
@@ -58,11 +60,11 @@ fn lint_edge(toolchain: &str) -> Result<()> {
 
 pub fn run(args: &TestArgs) -> Result<()> {
     let start = Instant::now();
-    step("set-up", || {
+    let path = step("set-up", || {
         setup::postgres()?;
         setup::wrk()?;
-        setup::k6()?;
-        setup::chromium()
+        setup::chromium()?;
+        setup::k6()
     })?;
     let edge_tools = step("set-up of the edge", setup::edge)?;
     step("set-up of a fresh machine", setup::machine)?;
@@ -95,7 +97,7 @@ pub fn run(args: &TestArgs) -> Result<()> {
     } else {
         println!("    cargo-deny is not installed: licences and sources are not checked");
     }
-    run_tests(&args.filter)?;
+    run_tests(&args.filter, &path)?;
     println!("all passed in {:.0} s", start.elapsed().as_secs_f64());
     Ok(())
 }
