@@ -202,10 +202,14 @@ fn a_primary_that_freezes_holds_readers_up_for_a_moment() {
     println!("{load}");
     // Only a read that must show what the replica was not sent any more waits for the primary.
     println!("acknowledged and not sent: {unsent:?}");
-    for phase in load.table().iter().filter(|_| unsent.is_empty()) {
-        assert_eq!(phase.reads.failed, 0, "{phase:?}");
+    for phase in load.table() {
         assert!(phase.reads.all > 100, "{phase:?}");
-        assert!(phase.reads.max < 3 * S, "{phase:?}");
+        if unsent.is_empty() {
+            assert_eq!(phase.reads.failed, 0, "{phase:?}");
+            assert!(phase.reads.max < 3 * S, "{phase:?}");
+        } else {
+            assert!(phase.reads.failed * 10 < phase.reads.all, "{phase:?}");
+        }
     }
     assert_eq!(load.not_shown(), 0);
     let lost = load.lost(|sql| primary.query(sql).unwrap());

@@ -52,7 +52,6 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.pragma_update(None, "mmap_size", MMAP_BYTES)?;
         connection.pragma_update(None, "foreign_keys", true)?;
-        connection.set_prepared_statement_cache_capacity(16);
         Ok(connection)
     };
     open().map_err(|fault| explain(path, fault))
@@ -83,6 +82,7 @@ fn check_tables(connection: &Connection) -> rusqlite::Result<Result<(), OpenErro
 }
 
 fn prepare_for_writing(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(16);
     let journal_mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if journal_mode != "wal" {
