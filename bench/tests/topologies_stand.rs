@@ -4,6 +4,7 @@
 mod common;
 
 use std::process::Command;
+use std::time::Duration;
 
 use bench::results::Results;
 use common::text;
@@ -56,12 +57,19 @@ fn adopt_orphans() {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
 }
 
-fn children() -> Vec<String> {
-    let me = std::process::id();
-    let mut pids = process::tree(me);
-    pids.retain(|pid| *pid != me);
-    let name = |pid| process::command_line(pid).unwrap_or_default();
-    pids.into_iter().map(name).collect()
+/// What was killed takes a moment, and then waits here as a zombie, which has no command line.
+fn nobody_is_left() {
+    let running = || {
+        let me = std::process::id();
+        let mut tree = process::tree(me);
+        tree.retain(|pid| *pid != me);
+        let lines = tree.into_iter().filter_map(process::command_line);
+        lines.filter(|line| !line.is_empty()).collect::<Vec<_>>()
+    };
+    let gone = testbed::wait_until("everything to be gone", Duration::from_secs(10), || {
+        Ok(running().is_empty())
+    });
+    assert!(gone.is_ok(), "left running: {:?}", running());
 }
 
 #[test]
@@ -89,7 +97,7 @@ fn compare_starts_measures_and_stops_each() {
         let is_off_box = |role: &String| role == "edge" || role == "generator";
         assert!(!level.on_box.iter().any(is_off_box), "{:?}", level.on_box);
     }
-    assert_eq!(children(), Vec::<String>::new(), "left running");
+    nobody_is_left();
 }
 
 #[test]
@@ -105,5 +113,5 @@ fn save_compares_the_origin_with_and_without_the_edge_at_the_same_requests() {
         .collect();
     assert!(requests.iter().all(|count| *count == requests[0]), "{said}");
     assert!(said.contains("% saved"), "{said}");
-    assert_eq!(children(), Vec::<String>::new(), "left running");
+    nobody_is_left();
 }

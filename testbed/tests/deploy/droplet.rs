@@ -138,7 +138,10 @@ fn a_database_on_another_box_stays_the_one_that_is_served() {
     installs_twice(&machine, "--store postgres");
     let backup = machine.run("onebox backup");
     machine.run(
-        "runuser -u postgres -- psql -X -q -c \"ALTER ROLE onebox PASSWORD 'p@ss/word'\"
+        "conf=$(echo /etc/postgresql/*/main/conf.d)
+         echo \"listen_addresses = '127.0.0.1'\" >$conf/zz-growing.conf
+         systemctl restart postgresql@$(basename ${conf%/main/conf.d})-main
+         runuser -u postgres -- psql -X -q -c \"ALTER ROLE onebox PASSWORD 'p@ss/word'\"
          sed -i 's|^DATABASE_URL=.*|DATABASE_URL=postgres://onebox:p%40ss%2Fword@127.0.0.1/onebox|' /etc/onebox/origin.env
          onebox restart",
     );

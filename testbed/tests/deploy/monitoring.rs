@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use testbed::dataset::{Datasets, Scale};
-use testbed::{Origin, OriginConfig, free_port, http, origin, postgres};
+use testbed::{Origin, OriginConfig, free_port, http, origin, postgres, wait_until};
 
 use crate::stage::deploy;
 
@@ -60,7 +61,14 @@ fn the_dashboard_and_the_alerts_ask_for_what_the_origin_measures() {
         .env("METRICS_ADDR", &metrics_address)
         .env("DATABASE_REPLICA_URL", database.url());
     let _on_postgres = Origin::start(config).unwrap();
-    measured.extend(scrape(&metrics_address));
+    // The first look at the replica comes a moment later.
+    wait_until("the replica to be judged", Duration::from_secs(10), || {
+        let names = scrape(&metrics_address);
+        let is_judged = names.contains("store_replica_state");
+        measured.extend(names);
+        Ok(is_judged)
+    })
+    .unwrap();
 
     let mut asked = BTreeSet::new();
     let dashboard = fs::read_to_string(deploy("monitoring/dashboard.json")).unwrap();
