@@ -37,11 +37,6 @@ const closed = levels.filter((level) => level.unit === 'users');
 const open = levels.filter((level) => level.unit === 'requests/s');
 const unique = (list) => [...new Set(list)];
 const topologies = unique(levels.map((level) => level.topology));
-// A search may have found out later that a level it had passed does not last.
-const lasts = (level) => {
-  const score = level.run.scores[level.topology];
-  return level.passed && !(score && level.level > score.passed);
-};
 const byLevel = (a, b) => a.level - b.level || a.hold_s - b.hold_s || a.round - b.round;
 
 // Where a level was tried more than once the longest run speaks for it in a chart.
@@ -355,7 +350,7 @@ const costColumns = [
 function drawCost() {
   const list = topologies.map((name) => {
     const measured = levels.filter((level) => level.topology === name && level.cpu_us > 0 && level.run.command !== 'save');
-    const passed = measured.filter(lasts);
+    const passed = measured.filter((level) => level.lasts);
     return largestBy(passed.length > 0 ? passed : measured, (level) => level.requests_per_s);
   }).filter((level) => level);
   if (list.length === 0) return hide('cost-section');
@@ -466,7 +461,7 @@ function start() {
   drawAll();
   drawCost();
   drawSaving();
-  const busiest = largestBy(levels.filter((level) => lasts(level) && level.cpu_us > 0), (level) => level.requests_per_s);
+  const busiest = largestBy(levels.filter((level) => level.lasts && level.cpu_us > 0), (level) => level.requests_per_s);
   byId('cpu').value = busiest ? busiest.cpu_us.toFixed(1) : '';
   drawPlan();
   drawCaveats();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::confine::Limits;
 use crate::engine::Shape;
 use crate::engine::model::{MEAN_CYCLE_S, REQUESTS_PER_S_PER_USER};
 use crate::results::{Level, Results, Row};
@@ -51,11 +50,12 @@ fn run(results: &Results) -> Value {
         "marks": configuration.marks,
         "caveats": results.caveats,
         "scores": results.scores,
-        "levels": results.levels.iter().map(|each| level(each, configuration.limits)).collect::<Vec<_>>(),
+        "levels": results.levels.iter().map(|each| level(results, each)).collect::<Vec<_>>(),
     })
 }
 
-fn level(level: &Level, limits: Option<Limits>) -> Value {
+fn level(results: &Results, level: &Level) -> Value {
+    let limits = results.configuration.limits;
     let whole = &level.summary.whole;
     let ms = |us: u64| us as f64 / 1000.0;
     let usage = &level.usage;
@@ -85,6 +85,7 @@ fn level(level: &Level, limits: Option<Limits>) -> Value {
         "level": level.load.shape.level(),
         "hold_s": level.load.hold_ms as f64 / 1000.0,
         "passed": level.passed(),
+        "lasts": results.lasts(level),
         "faults": level.faults,
         "caveats": level.caveats,
         "requests": whole.requests,

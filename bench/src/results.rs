@@ -101,6 +101,12 @@ impl Level {
 }
 
 impl Results {
+    /// Whether it passed, and no search found out later that it does not last.
+    pub fn lasts(&self, level: &Level) -> bool {
+        let score = self.scores.get(&level.topology);
+        level.passed() && score.is_none_or(|score| level.load.shape.level() <= score.passed)
+    }
+
     /// Written beside and renamed, so that a file is whole or not there.
     pub fn write(&self, path: &Path) -> Result<()> {
         let writing = |error: &dyn std::fmt::Display| {

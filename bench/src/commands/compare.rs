@@ -7,7 +7,6 @@ use testbed::Result;
 use super::print;
 use super::setting::{Setting, SettingArgs, TimingArgs};
 use crate::engine::Shape;
-use crate::level::Timing;
 use crate::topology::Topology;
 use crate::units;
 
@@ -42,12 +41,9 @@ pub fn run(args: &Args) -> Result<()> {
             let shifted = (number + round as usize - 1) % args.topologies.len();
             let topology = args.topologies[shifted];
             let (_stand, subject) = setting.stand(topology)?;
-            if let (Some(users), false) = (args.users.iter().min(), args.warm_up.is_zero()) {
-                let timing = Timing {
-                    hold_ms: args.warm_up.as_millis() as u64,
-                    ..args.timing.timing()
-                };
-                setting.warm_up(&subject, Shape::Users { users: *users }, timing)?;
+            if let Some(users) = args.users.iter().copied().min() {
+                let shape = Shape::Users { users };
+                setting.warm_up(&subject, shape, args.timing.timing(), args.warm_up)?;
             }
             for users in &args.users {
                 let shape = Shape::Users { users: *users };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use testbed::{Error, Result};
 
 use crate::engine::model::{MEAN_CYCLE_S, REQUESTS_PER_S_PER_USER};
-use crate::results::{Level, Results};
+use crate::results::Results;
 use crate::units;
 
 #[derive(clap::Args)]
@@ -119,14 +119,8 @@ fn renders(feeds_per_s: f64, data_centers: u32, ttl_ms: u32) -> f64 {
 }
 
 fn measured(results: &Results, topology: Option<&str>) -> Result<f64> {
-    // A search may have found out later that a level it had passed does not last.
-    let lasts = |level: &&Level| {
-        let score = results.scores.get(&level.topology);
-        score.is_none_or(|score| level.load.shape.level() <= score.passed)
-    };
     let levels = (results.levels.iter())
-        .filter(|level| level.passed() && level.cpu_us_per_request > 0.0)
-        .filter(lasts)
+        .filter(|level| results.lasts(level) && level.cpu_us_per_request > 0.0)
         .filter(|level| topology.is_none_or(|name| level.topology == name));
     let busiest = levels.max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s));
     busiest

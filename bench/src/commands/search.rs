@@ -87,18 +87,14 @@ pub fn run(which: Loop, args: &Args) -> Result<()> {
     let mut setting = Setting::new(which.command(), &args.setting)?;
     let (_stand, subject) = args.target.start(&mut setting)?;
     let timing = args.timing.timing();
-    if args.warm_up_users > 0 && !args.warm_up.is_zero() {
+    if args.warm_up_users > 0 {
         let shape = match which {
             Loop::Closed => Shape::Users {
                 users: args.warm_up_users,
             },
             Loop::Open => Shape::arrivals(f64::from(args.warm_up_users) * REQUESTS_PER_S_PER_USER),
         };
-        let timing = Timing {
-            hold_ms: args.warm_up.as_millis() as u64,
-            ..timing
-        };
-        setting.warm_up(&subject, shape, timing)?;
+        setting.warm_up(&subject, shape, timing, args.warm_up)?;
     }
     let confirming = Timing {
         hold_ms: (args.confirm.as_millis() as u64).max(timing.hold_ms),

@@ -225,8 +225,19 @@ impl Setting {
         }
     }
 
-    /// The same, not kept.
-    pub fn warm_up(&mut self, subject: &Subject, shape: Shape, timing: Timing) -> Result<()> {
+    /// The same for so long, not kept.
+    pub fn warm_up(
+        &mut self,
+        subject: &Subject,
+        shape: Shape,
+        timing: Timing,
+        hold: Duration,
+    ) -> Result<()> {
+        if hold.is_zero() {
+            return Ok(());
+        }
+        let hold_ms = hold.as_millis() as u64;
+        let timing = Timing { hold_ms, ..timing };
         let load = subject.load(shape, timing, self.seed);
         let title = format!("{}, warm-up", subject.name);
         self.progress.level(title);
